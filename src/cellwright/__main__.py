@@ -1,0 +1,7 @@
+"""`python -m cellwright` is `cellwright`."""
+
+import sys
+
+from cellwright.app.cli import main
+
+sys.exit(main())

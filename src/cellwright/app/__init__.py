@@ -1,0 +1,1 @@
+"""The running program: settings, composition, transports, command line."""

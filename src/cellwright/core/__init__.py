@@ -1,0 +1,1 @@
+"""Vocabulary and pure logic. No I/O; imports nothing of ours."""

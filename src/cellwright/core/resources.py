@@ -1,0 +1,95 @@
+"""Resources: what a part offers for reading and watching, by URI."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from cellwright.core.types import Call
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceInfo:
+    """A resource as it is listed."""
+
+    uri: str
+    name: str
+    description: str = ""
+    mime_type: str = "text/plain"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceTemplate:
+    """A family of resources, as an RFC 6570 template."""
+
+    uri_template: str
+    name: str
+    description: str = ""
+    mime_type: str = "text/plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What reading gives: text or bytes, with metadata for the client."""
+
+    body: str | bytes
+    mime_type: str
+    meta: dict[str, object] = field(default_factory=dict[str, object])
+
+
+class Resources(Protocol):
+    """The resources of one URI scheme. Every method sees who asks and answers for them alone."""
+
+    scheme: str
+
+    def templates(self) -> Sequence[ResourceTemplate]:
+        """The families this scheme has; never depends on the caller."""
+        ...
+
+    async def list(self, call: Call) -> Sequence[ResourceInfo]:
+        """What there is for this caller now."""
+        ...
+
+    async def read(self, call: Call, uri: str) -> Sequence[Content]:
+        """The contents, or NotFound, the same for what does not exist and what is another's."""
+        ...
+
+    async def watchable(self, call: Call, uri: str) -> bool:
+        """Whether this caller may be told when `uri` changes."""
+        ...
+
+    async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:
+        """Values that begin with `prefix` for one variable of a template."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceUpdated:
+    """A resource has new contents."""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceListChanged:
+    """Resources appeared or went. `principal_id` is whose; None means everybody's."""
+
+    principal_id: str | None = None
+
+
+Change = ResourceUpdated | ResourceListChanged
+
+
+class Changes:
+    """Where parts announce changes and the server listens. Announcing never waits and never fails."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Callable[[Change], None]] = []
+
+    def publish(self, change: Change) -> None:
+        for listener in tuple(self._listeners):
+            listener(change)
+
+    def subscribe(self, listener: Callable[[Change], None]) -> Callable[[], None]:
+        """Call `listener` with every change, on the publisher's loop, until the returned function is called."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener) if listener in self._listeners else None

@@ -1,0 +1,114 @@
+"""Tools as plain typed functions, grouped into toolsets, each with its effect.
+
+A tool function takes the service of its part first, then, if it wants them, the `Call`, then its arguments:
+
+    async def read_pad(pads: Pads, call: Call, pad_id: str, limit: int = 50) -> Pad:
+        '''Read a pad. This line is what the model sees.'''
+
+    SCRATCH = Toolset("scratch", "durable scratch notebooks", (read(read_pad), write(append_cell)))
+
+Annotations, scopes and `--read-only` follow from the effect, so they cannot lie.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from cellwright.core.types import Scope
+
+T = TypeVar("T")
+ToolFunction = Callable[..., Awaitable[Any]]
+
+
+class Effect(StrEnum):
+    """What a tool does to the world."""
+
+    READ = "read"
+    WRITE = "write"
+    RUN = "run"
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture for the model."""
+
+    data: bytes
+    mime_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A resource the client may read next."""
+
+    uri: str
+    name: str
+    mime_type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Generic[T]):
+    """A result whose text or pictures differ from its data. Most tools simply return the data."""
+
+    data: T
+    content: tuple[str | Image | Link, ...] | None = None
+    """What the model reads; None means the data as compact JSON."""
+    failed: bool = False
+    """True when the call worked but what it ran did not (a cell that raised)."""
+    max_tokens: int | None = None
+    """A larger budget that the caller asked for; capped by the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool: a function, its effect, and what only its author knows."""
+
+    function: ToolFunction
+    effect: Effect
+    name: str
+    destructive: bool = False
+    """A write that loses something which cannot be had back by another call."""
+    idempotent: bool = False
+    long: bool = False
+    """May take more than a few seconds: offered as a task to clients that know tasks."""
+    aliases: tuple[str, ...] = ()
+    """Older or seed-given names that may be called but are not listed."""
+
+
+def read(function: ToolFunction, *, name: str = "", long: bool = False, aliases: tuple[str, ...] = ()) -> Tool:
+    """A tool that changes nothing."""
+    return Tool(function, Effect.READ, name or function.__name__, idempotent=True, long=long, aliases=aliases)
+
+
+def write(
+    function: ToolFunction,
+    *,
+    name: str = "",
+    destructive: bool = False,
+    idempotent: bool = False,
+    long: bool = False,
+    aliases: tuple[str, ...] = (),
+) -> Tool:
+    """A tool that changes documents or stored things."""
+    return Tool(function, Effect.WRITE, name or function.__name__, destructive, idempotent, long, aliases)
+
+
+def run(function: ToolFunction, *, name: str = "", long: bool = True, aliases: tuple[str, ...] = ()) -> Tool:
+    """A tool that executes code."""
+    return Tool(
+        function, Effect.RUN, name or function.__name__, destructive=True, idempotent=False, long=long, aliases=aliases
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Toolset:
+    """Tools that are switched on together. `service` is what their functions take first."""
+
+    name: str
+    summary: str
+    tools: tuple[Tool, ...]
+    service: object = field(default=None, repr=False)
