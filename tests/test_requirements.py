@@ -13,7 +13,9 @@ def _named_in(file: Path) -> list[str]:
         for function in ast.walk(tree)
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         for decorator in function.decorator_list
-        if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name) and decorator.func.id == "requirement"
+        if isinstance(decorator, ast.Call)
+        and isinstance(decorator.func, ast.Name)
+        and decorator.func.id == "requirement"
         for argument in decorator.args
         if isinstance(argument, ast.Constant)
     ]

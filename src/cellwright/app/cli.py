@@ -1,1 +1,241 @@
-def main() -> int: return 0
+"""The command line: what can be asked, in words that help. The work is in `commands`."""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn, cast
+
+from cellwright import __version__
+from cellwright.app.settings import SPECS, Settings, Spec, load_settings
+from cellwright.core.arguments import nearest
+from cellwright.core.errors import CellwrightError, ConfigError
+
+EPILOG = """\
+examples:
+  cellwright                                  serve one client on stdin and stdout
+  cellwright serve --port 4040                serve many over HTTP, on this machine
+  cellwright install claude-code              tell a client how to start cellwright
+  cellwright doctor                           see what works, and what to do about the rest
+
+Every setting can also be given in the environment (CELLWRIGHT_ROOT, …) or in a TOML file (--config). docs/settings.md lists them all.
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse that takes no abbreviations and names the nearest thing when it does not know one."""
+
+    def __init__(self, **options: object) -> None:
+        super().__init__(**{"allow_abbrev": False, "formatter_class": argparse.RawDescriptionHelpFormatter, **options})  # type: ignore[arg-type]
+
+    def error(self, message: str) -> NoReturn:
+        suggestion = self._suggestion(message)
+        self.exit(2, f"{self.prog}: {message}{suggestion}\n{self.prog.split()[0]} --help shows what there is\n")
+
+    def refuse_unknown_flags(self, arguments: Sequence[str]) -> None:
+        """Before argparse looks: it would take the value after an unknown flag for a command, and complain of that."""
+        known = _known_flags(self)
+        for argument in arguments:
+            if argument == "--":
+                return
+            if argument.startswith("--") and argument.partition("=")[0] not in known:
+                self.error(f"unrecognized arguments: {argument}")
+
+    def command(self, path: str) -> argparse.ArgumentParser:
+        """The parser of a command, as `token create`: for the documentation."""
+        found: argparse.ArgumentParser = self
+        for word in path.split():
+            found = next(children[word] for children in _subcommands(found) if word in children)
+        return found
+
+    def _suggestion(self, message: str) -> str:
+        unknown = re.search(r"unrecognized arguments: (\S+)", message) or re.search(
+            r"invalid choice: '([^']*)'", message
+        )
+        if unknown is None:
+            return ""
+        word = unknown[1].partition("=")[0]
+        meant = nearest(word, sorted(_known_flags(self)) if word.startswith("-") else sorted(_known_choices(self)))
+        return f"; did you mean {meant!r}?" if meant else ""
+
+
+def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """The actions of this parser and of its commands. argparse has no public way to list them."""
+    found = list(parser._actions)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    for children in _subcommands(parser):
+        for child in children.values():
+            found += _actions(child)
+    return found
+
+
+def _subcommands(parser: argparse.ArgumentParser) -> list[dict[str, argparse.ArgumentParser]]:
+    choices: list[object] = [action.choices for action in parser._actions]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    return [cast("dict[str, argparse.ArgumentParser]", found) for found in choices if isinstance(found, dict)]
+
+
+def _known_flags(parser: argparse.ArgumentParser) -> set[str]:
+    return {flag for action in _actions(parser) for flag in action.option_strings}
+
+
+def _known_choices(parser: argparse.ArgumentParser) -> set[str]:
+    return {str(choice) for action in _actions(parser) for choice in action.choices or ()}
+
+
+def _add_settings(parser: argparse.ArgumentParser, groups: Sequence[str]) -> None:
+    """Flags for the settings of these groups. Nothing has a default here: what is not given must not hide the other sources."""
+    for group in groups:
+        section = parser.add_argument_group(group)
+        for spec in SPECS:
+            if spec.group == group:
+                _add_setting(section, spec)
+    parser.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help="a TOML file with settings")
+
+
+def _add_setting(section: argparse._ArgumentGroup, spec: Spec) -> None:  # pyright: ignore[reportPrivateUsage]
+    shown = "" if spec.default in (None, "", (), False) else f" (default: {spec.shown(spec.default)})"
+    text = (spec.help + shown).replace("%", "%%")
+    if spec.is_switch:
+        section.add_argument(spec.flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text)
+    else:
+        section.add_argument(
+            spec.flag, metavar=METAVARS[spec.wanted], default=argparse.SUPPRESS, help=text, choices=spec.choices or None
+        )
+
+
+SERVER_GROUPS = ("Workspace", "Tools", "Jupyter")
+HTTP_GROUPS = (*SERVER_GROUPS, "HTTP", "OAuth")
+
+
+METAVARS = {
+    "a whole number": "N",
+    "a number": "N",
+    "text": "TEXT",
+    "a path": "PATH",
+    "names separated by commas": "NAMES",
+    "a secret": "SECRET",
+}
+
+
+def make_parser() -> Parser:
+    parser = Parser(
+        prog="cellwright",
+        usage="cellwright [SETTINGS] [COMMAND …]",
+        description="One MCP server that gives an AI agent a whole notebook workspace. Without a command it serves MCP on stdio.",
+        epilog=EPILOG,
+    )
+    parser.add_argument("--version", action="version", version=f"cellwright {__version__}")
+    _add_settings(parser, SERVER_GROUPS)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=Parser)
+    serve = commands.add_parser(
+        "serve",
+        help="serve MCP over HTTP",
+        description="Serve MCP over streamable HTTP at /mcp.",
+        usage="cellwright serve [SETTINGS]",
+    )
+    _add_settings(serve, HTTP_GROUPS)
+    start = commands.add_parser(
+        "start",
+        help="serve over a named transport",
+        description="Serve MCP over the transport that --transport names.",
+        usage="cellwright start --transport stdio|streamable-http [SETTINGS]",
+    )
+    start.add_argument("--transport", choices=("stdio", "streamable-http"), default="stdio", help="how clients connect")
+    _add_settings(start, HTTP_GROUPS)
+    doctor = commands.add_parser(
+        "doctor",
+        help="see what works",
+        description="Check the installation and say what to do about faults.",
+        usage="cellwright doctor [--json] [SETTINGS]",
+    )
+    doctor.add_argument("--json", action="store_true", help="the report as JSON")
+    _add_settings(doctor, HTTP_GROUPS)
+    _add_install(commands)
+    _add_token(commands)
+    return parser
+
+
+def _add_install(commands: "argparse._SubParsersAction[Parser]") -> None:  # pyright: ignore[reportPrivateUsage]
+    from cellwright.app.clients import CLIENTS  # noqa: PLC0415 - only this command needs it, and `serve` must start fast
+
+    install = commands.add_parser(
+        "install",
+        help="tell a client how to start cellwright",
+        description="Write cellwright's own entry into a client's configuration, and nothing else.",
+    )
+    install.add_argument("client", choices=tuple(CLIENTS), help="which client")
+    install.add_argument(
+        "--print", action="store_true", dest="print_only", help="show what would be written, and where; write nothing"
+    )
+    install.add_argument("--remove", action="store_true", help="take the entry out again")
+    install.add_argument(
+        "--project", metavar="DIR", help="write the project's own configuration in DIR instead of the user's"
+    )
+    install.add_argument("--url", help="the client shall connect to this running server instead of starting one")
+    install.add_argument("--token", help="the token for --url")
+    install.add_argument(
+        "--root", metavar="DIR", default=argparse.SUPPRESS, help="the workspace that the client's server works in"
+    )
+
+
+def _add_token(commands: "argparse._SubParsersAction[Parser]") -> None:  # pyright: ignore[reportPrivateUsage]
+    token = commands.add_parser(
+        "token", help="make, list and revoke access tokens", description="Access tokens for HTTP clients."
+    )
+    actions = token.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=Parser)
+    create = actions.add_parser("create", help="make a token and show it once")
+    create.add_argument("name", help="what it is for, so that you know it again")
+    create.add_argument(
+        "--scopes", default="read,write,run", help="what it may do: read, write, run, admin (default: %(default)s)"
+    )
+    create.add_argument(
+        "--expires", metavar="TIME", help="how long it is valid, as 12h, 30d or 52w (default: until revoked)"
+    )
+    actions.add_parser("list", help="show the tokens there are, without their secrets").add_argument(
+        "--json", action="store_true", help="as JSON"
+    )
+    actions.add_parser("revoke", help="make a token worthless, at once").add_argument("token", help="its id or name")
+    for action in actions.choices.values():
+        action.add_argument("--state-dir", metavar="DIR", default=argparse.SUPPRESS, help="where tokens are kept")
+
+
+def settings_from(options: argparse.Namespace) -> Settings:
+    given = {spec.name: value for spec in SPECS if (value := getattr(options, spec.name, None)) is not None}
+    config = getattr(options, "config", None)
+    return load_settings(given, config=Path(config) if config else None)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; the exit code is 0, 1 for a fault found, 2 for a wrong setting or flag."""
+    parser = make_parser()
+    given = sys.argv[1:] if arguments is None else arguments
+    parser.refuse_unknown_flags(given)
+    options = parser.parse_args(given)
+    try:
+        return _command(options)(options)
+    except ConfigError as error:
+        print(f"cellwright: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    except CellwrightError as error:
+        print(f"cellwright: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _command(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
+    from cellwright.app import commands  # noqa: PLC0415 - `--help` and wrong flags answer without loading the server
+
+    match options.command:
+        case "serve":
+            return lambda given: commands.serve_http(settings_from(given))
+        case "start" if options.transport == "streamable-http":
+            return lambda given: commands.serve_http(settings_from(given))
+        case "doctor":
+            return lambda given: commands.doctor(settings_from(given), as_json=given.json)
+        case "install":
+            return commands.install
+        case "token":
+            return commands.token
+        case _:
+            return lambda given: commands.serve_stdio(settings_from(given))

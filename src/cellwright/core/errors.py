@@ -40,7 +40,7 @@ class CellwrightError(Exception):
         self.details = dict(details or {})
 
     def __str__(self) -> str:
-        return f"{self.message}. {self.hint}" if self.hint else self.message
+        return f"{self.message}; {self.hint}" if self.hint else self.message
 
     def as_json(self) -> dict[str, object]:
         """The failure as data, the same shape for every tool and resource."""

@@ -64,9 +64,10 @@ class Resources(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ResourceUpdated:
-    """A resource has new contents."""
+    """A resource has new contents. `principal_id` says whose, where the same URI means another thing to everyone."""
 
     uri: str
+    principal_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,10 +97,17 @@ def write(
     return Tool(function, Effect.WRITE, name or function.__name__, destructive, idempotent, long, aliases)
 
 
-def run(function: ToolFunction, *, name: str = "", long: bool = True, aliases: tuple[str, ...] = ()) -> Tool:
-    """A tool that executes code."""
+def run(
+    function: ToolFunction,
+    *,
+    name: str = "",
+    destructive: bool = True,
+    long: bool = True,
+    aliases: tuple[str, ...] = (),
+) -> Tool:
+    """A tool that executes code: destructive, because nobody knows what the code does, unless it is our own."""
     return Tool(
-        function, Effect.RUN, name or function.__name__, destructive=True, idempotent=False, long=long, aliases=aliases
+        function, Effect.RUN, name or function.__name__, destructive, idempotent=False, long=long, aliases=aliases
     )
 
 

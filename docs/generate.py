@@ -1,0 +1,210 @@
+"""Writes everything in docs/ that follows from the code, the snapshots of the tools, and server.json. Run by `make docs`.
+
+python docs/generate.py           write
+python docs/generate.py --check   exit 1 if something is not up to date
+"""
+
+import json
+import os
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, cast
+
+from cellwright import __version__
+from cellwright.app.catalogue import CORE_TOOLS, DEFAULT_TOOLSETS, OfferedTool
+from cellwright.app.cli import make_parser
+from cellwright.app.server import describe
+from cellwright.app.settings import SPECS, Settings, Spec
+from cellwright.app.workspace import Workspace, local_user, make_workspace
+from cellwright.core.budget import estimate_tokens
+from cellwright.core.errors import INTERNAL_ERROR, error_types
+from cellwright.core.toolset import Effect
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+SNAPSHOTS = ROOT / "tests" / "snapshots"
+REGISTRY_NAME = "io.github.cellwright/cellwright"
+REGISTRY_SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
+NOTE = "<!-- Written by `make docs`. Change the code, not this page. -->\n"
+COMMANDS = ("serve", "start", "doctor", "install", "token create", "token list", "token revoke")
+
+
+def everything() -> Workspace:
+    return make_workspace(Settings(toolsets=("all",)), "stdio")
+
+
+def tool_json(offered: OfferedTool) -> dict[str, Any]:
+    return describe(offered).model_dump(by_alias=True, exclude_none=True, mode="json")
+
+
+def tool_text(offered: OfferedTool) -> str:
+    return json.dumps(tool_json(offered), indent=1, ensure_ascii=False)
+
+
+def settings_page() -> str:
+    rows: list[str] = []
+    for group in dict.fromkeys(spec.group for spec in SPECS):
+        rows += [f"\n## {group}\n", "| flag | environment | file key | default | meaning |", "|---|---|---|---|---|"]
+        rows += [_setting_row(spec) for spec in SPECS if spec.group == group]
+    intro = (
+        "# Settings\n\nDefaults are overridden by the configuration file, the file by the environment, the environment by flags.\n"
+        "The file is TOML: `~/.config/cellwright/config.toml`, or the one named by `--config` or `CELLWRIGHT_CONFIG`. A file in the\n"
+        "workspace is never read: a cloned repository must not configure the server that works in it.\n"
+    )
+    return NOTE + intro + "\n".join(rows) + "\n"
+
+
+def _setting_row(spec: Spec) -> str:
+    default = {"root": "the working directory", "state_dir": "`~/.local/state/cellwright`"}.get(spec.name)
+    default = default or (f"`{spec.shown(spec.default)}`" if spec.shown(spec.default) else "none")
+    choices = f" ({', '.join(spec.choices)})" if spec.choices else ""
+    flag = f"{spec.flag}`, `--no-{spec.flag[2:]}" if spec.is_switch else spec.flag
+    return f"| `{flag}` | `{spec.env}` | `{spec.name}` | {default} | {spec.help}{choices} |"
+
+
+def tools_page(workspace: Workspace) -> str:
+    parts = [
+        NOTE
+        + "# Tools\n\nA toolset is switched on as a whole (`--toolsets`), a single tool with `--tools`. `default` is "
+        + ", ".join(f"`{name}`" for name in DEFAULT_TOOLSETS)
+        + "; `core` is "
+        + ", ".join(f"`{name}`" for name in CORE_TOOLS)
+        + "; `all` is everything.\n"
+    ]
+    for toolset in workspace.catalogue.toolsets:
+        offered = [tool for tool in workspace.catalogue.offered(local_user()) if tool.toolset == toolset.name]
+        parts.append(f"\n## Toolset `{toolset.name}`\n\n{toolset.summary[:1].upper()}{toolset.summary[1:]}.\n")
+        parts += [_tool_section(tool) for tool in offered]
+    return "".join(parts)
+
+
+def _tool_section(offered: OfferedTool) -> str:
+    tool = offered.tool
+    marks = [f"effect {tool.effect.value}", f"{estimate_tokens(tool_text(offered))} tokens"]
+    marks += ["loses something for good"] if tool.destructive and tool.effect is Effect.WRITE else []
+    marks += ["may become a task"] if tool.long else []
+    marks += [f"also called {', '.join(f'`{alias}`' for alias in tool.aliases)}"] if tool.aliases else []
+    lines = [f"\n### `{offered.name}`\n\n{offered.description}\n\n*{'; '.join(marks)}*\n"]
+    properties: dict[str, Any] = offered.signature.input_schema.get("properties", {})
+    required: list[str] = offered.signature.input_schema.get("required", [])
+    if properties:
+        lines.append("\n| argument | type | default | meaning |\n|---|---|---|---|\n")
+        for name, schema in properties.items():
+            default = "required" if name in required else f"`{json.dumps(schema.get('default'))}`"
+            lines.append(f"| `{name}` | {_kind(schema)} | {default} | {schema.get('description', '')} |\n")
+    return "".join(lines)
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return " or ".join(f"`{json.dumps(value)}`" for value in schema["enum"])
+    if "anyOf" in schema:
+        return " or ".join(_kind(option) for option in schema["anyOf"])
+    found: object = schema.get("type", "object")
+    kinds = [kind for kind in (cast("list[str]", found) if isinstance(found, list) else [str(found)]) if kind != "null"]
+    if kinds == ["array"]:
+        return f"list of {_kind(schema.get('items', {}))}"
+    return " or ".join(kinds)
+
+
+def errors_page() -> str:
+    rows = [f"| `{kind.code}` | {'yes' if kind.retryable else 'no'} | {kind.meaning} |" for kind in error_types()]
+    rows.append(
+        f"| `{INTERNAL_ERROR}` | maybe | cellwright failed inside; the log has the details under the id in the message. |"
+    )
+    intro = (
+        "# Errors\n\nEvery failure of a tool has `isError: true`, a text `CODE: what happened; what to do next`, and as structured\n"
+        'content `{"ok": false, "error": {"code", "message", "hint", "retryable", "details"}}`. A failure of a resource is a JSON-RPC\n'
+        "error with the same in `data`. `cellwright://errors/{code}` gives the row of a code to an agent.\n\n"
+        "| code | retry unchanged | meaning |\n|---|---|---|\n"
+    )
+    return NOTE + intro + "\n".join(dict.fromkeys(rows)) + "\n"
+
+
+def resources_page(workspace: Workspace) -> str:
+    rows = [
+        f"| `{template.uri_template}` | {template.mime_type} | {template.description} |"
+        for provider in workspace.resources
+        for template in provider.templates()
+    ]
+    intro = (
+        "# Resources\n\nListed from live state, read without side effects. Clients of 2026-07-28 watch them with\n"
+        "`subscriptions/listen`, older ones with `resources/subscribe`; at most one notification a second goes out for each.\n\n"
+        "| address | type | what it is |\n|---|---|---|\n"
+        "| `cellwright://status` | application/json | What is connected, offered and running. Can be watched. |\n"
+    )
+    return NOTE + intro + "\n".join(rows) + "\n"
+
+
+def command_line_page() -> str:
+    os.environ["COLUMNS"] = "110"  # argparse wraps to the terminal's width, which must not matter here
+    parser = make_parser()
+    sections = [f"{NOTE}# Command line\n\n```text\n{parser.format_help().rstrip()}\n```\n"]
+    for command in COMMANDS:
+        one = parser.command(command)
+        sections.append(f"\n## cellwright {command}\n\n```text\n{one.format_help().rstrip()}\n```\n")
+    return "".join(sections)
+
+
+def server_json() -> str:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = ("root", "toolsets", "read_only", "jupyter_url", "jupyter_token")
+    variables = [
+        {"name": spec.env, "description": spec.help, **({"isSecret": True} if spec.wanted == "a secret" else {})}
+        for spec in SPECS
+        if spec.name in wanted
+    ]
+    package = {
+        "registryType": "pypi",
+        "identifier": project["name"],
+        "version": __version__,
+        "runtimeHint": "uvx",
+        "transport": {"type": "stdio"},
+        "environmentVariables": variables,
+    }
+    body = {
+        "$schema": REGISTRY_SCHEMA,
+        "name": REGISTRY_NAME,
+        "title": "cellwright",
+        "description": "A whole notebook workspace for an AI agent: live Jupyter, scratch and thinking notebooks.",
+        "version": __version__,
+        "packages": [package],
+    }
+    return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+
+
+def generated() -> dict[Path, str]:
+    workspace = everything()
+    files = {
+        DOCS / "settings.md": settings_page(),
+        DOCS / "tools.md": tools_page(workspace),
+        DOCS / "errors.md": errors_page(),
+        DOCS / "resources.md": resources_page(workspace),
+        DOCS / "command-line.md": command_line_page(),
+        ROOT / "server.json": server_json(),
+    }
+    for offered in workspace.catalogue.offered(local_user()):
+        body = {"tokens": estimate_tokens(tool_text(offered)), "tool": tool_json(offered)}
+        files[SNAPSHOTS / f"{offered.name}.json"] = json.dumps(body, indent=1, ensure_ascii=False) + "\n"
+    return files
+
+
+def main() -> int:
+    wanted = generated()
+    stale = [path for path in SNAPSHOTS.glob("*.json") if path not in wanted]
+    changed = [path for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    if "--check" in sys.argv:
+        for path in (*changed, *stale):
+            sys.stderr.write(f"not up to date: {path.relative_to(ROOT)}; run make docs\n")
+        return 1 if changed or stale else 0
+    for path in changed:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(wanted[path], encoding="utf-8")
+    for path in stale:
+        path.unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

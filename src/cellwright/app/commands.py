@@ -1,0 +1,155 @@
+"""What each command does."""
+
+import argparse
+import asyncio
+import json
+import re
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from cellwright import __version__
+from cellwright.app.log import configure_logging, log_event
+from cellwright.app.settings import Settings, default_state_dir
+from cellwright.app.tokens import StoredToken, TokenStore, parse_scopes
+from cellwright.core.errors import ConfigError
+from cellwright.core.types import Secret
+
+if TYPE_CHECKING:
+    from cellwright.app.workspace import Workspace
+
+    MakeWorkspace = Callable[[Settings, str], Workspace]
+
+say: Callable[[str], None] = print
+LIFETIME = re.compile(r"([1-9][0-9]{0,5})([hdw])")
+UNIT_SECONDS = {"h": 3600, "d": 86_400, "w": 604_800}
+
+
+def serve_stdio(settings: Settings, make: "MakeWorkspace | None" = None) -> int:
+    """One client on stdin and stdout, until it leaves. `make` puts the workspace together, if not as usual."""
+    from cellwright.app import stdio, workspace  # noqa: PLC0415 - heavy, and not needed by the other commands
+
+    configure_logging(settings.log_level)
+    return asyncio.run(stdio.serve((make or workspace.make_workspace)(settings, "stdio")))
+
+
+def serve_http(settings: Settings, make: "MakeWorkspace | None" = None) -> int:
+    """Many clients over HTTP, until SIGTERM."""
+    from cellwright.app.workspace import make_workspace  # noqa: PLC0415
+
+    configure_logging(settings.log_level)
+    # uvicorn raises the signal again once it has drained; by then it must only end the program, not kill it on the spot.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _stopped)
+    asyncio.run(_serve_http(settings, make or make_workspace))
+    return 0
+
+
+def _stopped(_number: int, _frame: FrameType | None) -> None:
+    return None
+
+
+async def _serve_http(settings: Settings, make: "MakeWorkspace") -> None:
+    from cellwright.app import http  # noqa: PLC0415
+    from cellwright.app.server import HttpEndpoint  # noqa: PLC0415
+
+    verifiers, made = http.credentials(settings)
+    workspace = make(settings, "streamable-http")
+    bound = http.listen(settings)
+    port = int(bound.getsockname()[1])
+    server = workspace.server()
+    endpoint = HttpEndpoint(server, settings.max_body)
+    gate = http.make_gate(settings, port, endpoint, workspace.metrics, verifiers, workspace.catalogue.needed_scope)
+    url = f"http://{'127.0.0.1' if settings.host in {'0.0.0.0', '::'} else settings.host}:{port}{http.MCP_PATH}"  # noqa: S104
+    _greet(url, made, settings)
+    log_event(
+        "serving", transport="streamable-http", host=settings.host, port=port, root=settings.root, version=__version__
+    )
+    await http.serve(settings, server, endpoint, gate, bound)
+
+
+def _greet(url: str, made: Secret | None, settings: Settings) -> None:
+    token = made.reveal() if made else "YOUR_TOKEN"
+    entry = {
+        "mcpServers": {"cellwright": {"type": "http", "url": url, "headers": {"Authorization": f"Bearer {token}"}}}
+    }
+    say(f"cellwright {__version__}, workspace {settings.root}\n")
+    say(f"  MCP      {url}")
+    say(f"  health   {url.removesuffix('/mcp')}/health\n")
+    say("For a client:\n")
+    say(json.dumps(entry, indent=2))
+    say(f"\nor: cellwright install claude-code --url {url} --token {token}\nCtrl-C stops.")
+    sys.stdout.flush()
+
+
+def doctor(settings: Settings, *, as_json: bool) -> int:
+    """Look at everything; 1 if something is wrong."""
+    from cellwright.app.doctor import examine  # noqa: PLC0415
+
+    async def told(done: int, total: int, name: str) -> None:
+        if sys.stderr.isatty() and not as_json:
+            sys.stderr.write(f"\r\033[K{name} ({done}/{total})" if done < total else "\r\033[K")
+            sys.stderr.flush()
+
+    report = asyncio.run(examine(settings, told))
+    say(json.dumps(asdict(report), indent=2) if as_json else "\n".join(check.line() for check in report.checks))
+    return 0 if report.ok else 1
+
+
+def install(options: argparse.Namespace) -> int:
+    """Write, show or remove a client's entry."""
+    raise NotImplementedError(options)
+
+
+def token(options: argparse.Namespace) -> int:
+    """Make, list or revoke tokens."""
+    store = TokenStore(Path(getattr(options, "state_dir", default_state_dir())))
+    match options.action:
+        case "create":
+            stored, secret = store.create(options.name, parse_scopes(options.scopes), _lifetime(options.expires))
+            say(f"{secret.reveal()}\n\nThis is {_described(stored)}. It is shown this once; keep it safe.")
+        case "list":
+            tokens = store.list()
+            if options.json:
+                say(json.dumps([{k: v for k, v in asdict(one).items() if k != "digest"} for one in tokens], indent=2))
+            else:
+                say(
+                    "\n".join(_described(one) for one in tokens)
+                    or "no tokens; `cellwright token create NAME` makes one"
+                )
+        case _:
+            say(f"revoked {_described(store.revoke(options.token))}")
+    return 0
+
+
+def _lifetime(text: str | None) -> float | None:
+    if text is None:
+        return None
+    found = LIFETIME.fullmatch(text)
+    if found is None:
+        raise ConfigError(f"--expires {text!r} is not a time", hint="write it as 12h, 30d or 52w")
+    return int(found[1]) * UNIT_SECONDS[found[2]]
+
+
+def _described(stored: StoredToken) -> str:
+    scopes = ",".join(stored.scopes)
+    if stored.expires is None:
+        until = "until revoked"
+    elif stored.expired(time.time()):
+        until = "expired"
+    else:
+        until = "until " + datetime.fromtimestamp(stored.expires, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"{stored.id}  {stored.name}  {scopes}  {until}"
+
+
+def own_command() -> tuple[str, ...]:
+    """How a client starts this very program again."""
+    found = shutil.which("cellwright")
+    return (found,) if found else (sys.executable, "-m", "cellwright")

@@ -1,0 +1,384 @@
+"""The one door for HTTP: who may come in, with what, how often. Pure ASGI, so it sees `http` and `websocket` alike.
+
+In this order: Host, Origin, token, route, scope, rate, content type, size and pace of the body, scope of the tool. Only what passes all of
+it reaches the app behind, with its principal in the scope. A route without a declared scope cannot be written down.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from cellwright.app.log import log_event
+from cellwright.core.types import Principal, Scope
+
+AsgiScope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
+
+PRINCIPAL_KEY = "cellwright.principal"
+"""Where the app behind finds who calls."""
+OPEN = "open"
+MODERN = "2026-07-28"
+WRONG_TOKENS_A_SECOND = 1.0
+WRONG_TOKENS_AT_ONCE = 20
+MAX_BUCKETS = 10_000
+CORS_HEADERS = "authorization, content-type, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, last-event-id"
+
+
+class Verifier(Protocol):
+    """Knows one kind of bearer token."""
+
+    def verify(self, token: str) -> Principal | None: ...
+
+
+@dataclass(frozen=True)
+class Route:
+    """A path, what it answers to, and who may use it: a scope, or OPEN, said out loud."""
+
+    path: str
+    methods: frozenset[str]
+    needs: Scope | str
+    app: App
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.needs, Scope) and self.needs != OPEN:
+            raise ValueError(f"route {self.path} declares neither a scope nor OPEN")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much one caller may send."""
+
+    max_body: int
+    body_timeout: float
+    rate: float
+    burst: int
+    max_in_flight: int
+
+
+class Refusal(Exception):
+    """Why a request is not let in."""
+
+    def __init__(self, status: int, reason: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.headers = headers or {}
+
+
+class Buckets:
+    """Token buckets by key: `rate` a second, `burst` at once. Rate 0 means no limit."""
+
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._levels: dict[str, tuple[float, float]] = {}
+
+    def take(self, key: str) -> bool:
+        """Whether one more is allowed now."""
+        if not self._rate:
+            return True
+        now = self._clock()
+        level, since = self._levels.pop(key, (float(self._burst), now))
+        level = min(self._burst, level + (now - since) * self._rate)
+        # Re-inserted at the end, so the first keys are the longest unused and the first to be forgotten.
+        self._levels[key] = (level - 1 if level >= 1 else level, now)
+        if len(self._levels) > MAX_BUCKETS:
+            del self._levels[next(iter(self._levels))]
+        return level >= 1
+
+
+class Gate:
+    """Lets requests in to the routes behind it, or says why not."""
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        verifiers: Sequence[Verifier],
+        *,
+        hosts: frozenset[str],
+        origins: frozenset[str],
+        limits: Limits,
+        tool_scope: Callable[[str], Scope | None],
+        metadata_url: str = "",
+        observe: Callable[[int], None] = lambda _status: None,
+    ) -> None:
+        self._routes = {route.path: route for route in routes}
+        self._verifiers = tuple(verifiers)
+        self._hosts = hosts
+        self._origins = origins
+        self._limits = limits
+        self._tool_scope = tool_scope
+        self._metadata_url = metadata_url
+        self._observe = observe
+        self._rates = Buckets(limits.rate, limits.burst)
+        self._wrong = Buckets(WRONG_TOKENS_A_SECOND, WRONG_TOKENS_AT_ONCE)
+        self._in_flight: dict[str, int] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closing = False
+
+    def close(self) -> None:
+        """Let nobody else in; those who are in may finish."""
+        self._closing = True
+
+    async def finished(self) -> None:
+        """Return when no call is being served. Streams that stay open by design do not count."""
+        await self._idle.wait()
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        return tuple(self._routes.values())
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            # There is no route for these: closed before they are accepted, whoever asks.
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            return
+        headers = _headers(scope)
+        try:
+            await self._enter(scope, headers, receive, send)
+        except Refusal as refusal:
+            path = str(scope["path"])
+            log_event("refused", status=refusal.status, reason=refusal.reason, method=scope["method"], path=path)
+            self._observe(refusal.status)
+            await _answer(send, refusal, self._cors(headers))
+
+    async def _enter(self, scope: AsgiScope, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
+        self._check_host(headers)
+        self._check_origin(scope, headers)
+        if self._closing:
+            raise Refusal(503, "the server is stopping", {"retry-after": "5"})
+        if scope["method"] == "OPTIONS" and headers.get("origin") in self._origins:
+            await _preflight(send, headers["origin"])
+            return
+        route = self._routes.get(str(scope["path"]).rstrip("/") or "/")
+        if route is not None and route.needs == OPEN:
+            self._check_method(route, scope)
+            await route.app(scope, receive, self._watched(send, headers))
+            return
+        principal = self._authenticate(scope, headers)
+        if route is None:
+            raise Refusal(404, "no such path")
+        self._check_method(route, scope)
+        self._check_scope(principal, cast("Scope", route.needs))
+        await self._admit(route, principal, scope, headers, receive, send)
+
+    async def _admit(
+        self,
+        route: Route,
+        principal: Principal,
+        scope: AsgiScope,
+        headers: Mapping[str, str],
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        if not self._rates.take(principal.id):
+            raise Refusal(429, "too many requests", {"retry-after": "1"})
+        if _is_stream(scope, headers):
+            await self._pass(route, principal, scope, headers, receive, send)
+            return
+        under_way = self._in_flight.get(principal.id, 0)
+        if under_way >= self._limits.max_in_flight:
+            raise Refusal(429, "too many requests under way", {"retry-after": "1"})
+        self._in_flight[principal.id] = under_way + 1
+        self._idle.clear()
+        try:
+            await self._pass(route, principal, scope, headers, receive, send)
+        finally:
+            self._in_flight[principal.id] -= 1
+            if not self._in_flight[principal.id]:
+                del self._in_flight[principal.id]
+            if not self._in_flight:
+                self._idle.set()
+
+    async def _pass(
+        self,
+        route: Route,
+        principal: Principal,
+        scope: AsgiScope,
+        headers: Mapping[str, str],
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        if scope["method"] == "POST":
+            _check_kind(headers)
+            body = await self._body(headers, receive)
+            self._check_tool(principal, body)
+            receive = _replayed(body, receive)
+        await route.app({**scope, PRINCIPAL_KEY: principal}, receive, self._watched(send, headers))
+
+    def _check_host(self, headers: Mapping[str, str]) -> None:
+        host = headers.get("host", "").lower()
+        name = host.rpartition(":")[0] if ":" in host.rpartition("]")[2] else host
+        if host not in self._hosts and name not in self._hosts:
+            raise Refusal(421, "this Host is not served here; the operator can add it with --allowed-hosts")
+
+    def _check_origin(self, scope: AsgiScope, headers: Mapping[str, str]) -> None:
+        origin = headers.get("origin")
+        host = headers.get("host", "").lower()
+        if origin is not None and origin not in self._origins and origin not in {f"http://{host}", f"https://{host}"}:
+            raise Refusal(403, "this Origin may not call; the operator can add it with --allowed-origins")
+        if headers.get("sec-fetch-site") == "cross-site" and origin not in self._origins and scope["method"] != "GET":
+            raise Refusal(403, "cross-site requests may not call")
+
+    def _authenticate(self, scope: AsgiScope, headers: Mapping[str, str]) -> Principal:
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and token:
+            # Every verifier is asked, so that the time taken says nothing about which one knew the token.
+            known = [principal for verifier in self._verifiers if (principal := verifier.verify(token.strip()))]
+            if known:
+                return known[0]
+            source = str((scope.get("client") or ("",))[0])
+            if not self._wrong.take(source):
+                raise Refusal(429, "too many wrong tokens", {"retry-after": "1"})
+        challenge = 'Bearer realm="cellwright"' + (', error="invalid_token"' if token else "")
+        if self._metadata_url:
+            challenge += f', resource_metadata="{self._metadata_url}"'
+        raise Refusal(401, "a valid bearer token is needed", {"www-authenticate": challenge})
+
+    def _check_method(self, route: Route, scope: AsgiScope) -> None:
+        if scope["method"] not in route.methods:
+            raise Refusal(405, "this path does not take that method", {"allow": ", ".join(sorted(route.methods))})
+
+    def _check_scope(self, principal: Principal, needed: Scope) -> None:
+        if not principal.may(needed):
+            challenge = f'Bearer realm="cellwright", error="insufficient_scope", scope="{needed.value}"'
+            if self._metadata_url:
+                challenge += f', resource_metadata="{self._metadata_url}"'
+            raise Refusal(403, f"the token lacks the scope {needed.value}", {"www-authenticate": challenge})
+
+    def _check_tool(self, principal: Principal, body: bytes) -> None:
+        """A call of a tool beyond the token's scope is refused here with its status; the server refuses it again by itself."""
+        if b"tools/call" not in body:
+            return
+        try:
+            message: object = json.loads(body)
+        except (ValueError, RecursionError):
+            return  # not ours to judge: the protocol answers malformed bodies
+        name = _tool_named(message)
+        needed = self._tool_scope(name) if name is not None else None
+        if needed is not None:
+            self._check_scope(principal, needed)
+
+    async def _body(self, headers: Mapping[str, str], receive: Receive) -> bytes:
+        announced = headers.get("content-length", "0")
+        if not announced.isdigit() or int(announced) > self._limits.max_body:
+            raise Refusal(413, f"the body is larger than {self._limits.max_body} bytes")
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._limits.body_timeout):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise Refusal(400, "the client left before its request was whole")
+                    chunks.append(message.get("body", b""))
+                    size += len(chunks[-1])
+                    if size > self._limits.max_body:
+                        raise Refusal(413, f"the body is larger than {self._limits.max_body} bytes")
+                    if not message.get("more_body", False):
+                        return b"".join(chunks)
+        except TimeoutError:
+            raise Refusal(408, f"the body did not arrive within {self._limits.body_timeout:g} s") from None
+
+    def _cors(self, headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+        origin = headers.get("origin")
+        if origin not in self._origins:
+            return []
+        exposed = (b"access-control-expose-headers", b"mcp-session-id, www-authenticate")
+        return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin"), exposed]
+
+    def _watched(self, send: Send, headers: Mapping[str, str]) -> Send:
+        """`send` that counts statuses and adds the headers every answer has."""
+        extra = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"), *self._cors(headers)]
+
+        async def watched(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._observe(message["status"])
+                own = {name.lower() for name, _ in message.get("headers", ())}
+                message["headers"] = [*message.get("headers", ()), *(pair for pair in extra if pair[0] not in own)]
+            await send(message)
+
+        return watched
+
+
+def _headers(scope: AsgiScope) -> dict[str, str]:
+    """Names in lower case. One of these that stands twice counts as wrong: two readers could pick differently."""
+    found: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name = raw_name.decode("latin-1").lower()
+        ambiguous = name in found and name in {"host", "origin", "authorization", "content-length", "content-type"}
+        found[name] = "" if ambiguous else raw_value.decode("latin-1")
+    return found
+
+
+def _is_stream(scope: AsgiScope, headers: Mapping[str, str]) -> bool:
+    """Whether the answer is a stream that stays open by design: those are bounded elsewhere, not as calls under way."""
+    listens = headers.get("mcp-method") == "subscriptions/listen" and headers.get("mcp-protocol-version") == MODERN
+    return scope["method"] == "GET" or listens
+
+
+def _check_kind(headers: Mapping[str, str]) -> None:
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Refusal(415, "the body must be application/json")
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refusal(415, "compressed bodies are not taken")
+
+
+def _tool_named(message: object) -> str | None:
+    if not isinstance(message, dict):
+        return None
+    found = cast("dict[str, object]", message)
+    params = found.get("params")
+    if found.get("method") != "tools/call" or not isinstance(params, dict):
+        return None
+    name = cast("dict[str, object]", params).get("name")
+    return name if isinstance(name, str) else None
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return pending.pop() if pending else await receive()
+
+    return replay
+
+
+async def _answer(send: Send, refusal: Refusal, extra: Sequence[tuple[bytes, bytes]]) -> None:
+    body = json.dumps({"error": refusal.reason}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+        (b"x-content-type-options", b"nosniff"),
+        # What was not read of the body must not be taken for the next request.
+        (b"connection", b"close"),
+        *((name.encode(), value.encode("latin-1")) for name, value in refusal.headers.items()),
+        *extra,
+    ]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _preflight(send: Send, origin: str) -> None:
+    headers = [
+        (b"access-control-allow-origin", origin.encode("latin-1")),
+        (b"access-control-allow-methods", b"GET, POST, DELETE"),
+        (b"access-control-allow-headers", CORS_HEADERS.encode()),
+        (b"access-control-max-age", b"600"),
+        (b"vary", b"origin"),
+    ]
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})

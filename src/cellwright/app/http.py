@@ -1,0 +1,176 @@
+"""Streamable HTTP: the routes, the gate in front of them, and a server that drains when it is asked to stop."""
+
+import asyncio
+import ipaddress
+import json
+import signal
+import socket
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from types import FrameType
+from typing import cast
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from cellwright.app.gate import OPEN, App, AsgiScope, Gate, Limits, Receive, Route, Send, Verifier
+from cellwright.app.jwt import JwtVerifier
+from cellwright.app.log import log_event
+from cellwright.app.metrics import Metrics
+from cellwright.app.server import CellwrightServer, HttpEndpoint
+from cellwright.app.settings import Settings
+from cellwright.app.tokens import OneToken, TokenStore, serve_token
+from cellwright.core.errors import ConfigError
+from cellwright.core.types import Scope, Secret
+
+MCP_PATH = "/mcp"
+METADATA_PATH = "/.well-known/oauth-protected-resource"
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach that address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def credentials(settings: Settings) -> tuple[list[Verifier], Secret | None]:
+    """Who may come in, and the token that was made because none was given (loopback only)."""
+    store = TokenStore(settings.state_dir)
+    verifiers: list[Verifier] = [store]
+    if settings.token:
+        verifiers.append(OneToken(settings.token))
+    if settings.jwt_issuer:
+        verifiers.append(JwtVerifier(settings.jwt_issuer, settings.jwt_audience, settings.jwt_jwks))
+    if settings.token or settings.jwt_issuer or (store.list() and not is_loopback(settings.host)):
+        return verifiers, None
+    if not is_loopback(settings.host):
+        raise ConfigError(
+            f"listening on {settings.host} without a token would let everyone on the network in",
+            hint="create one with `cellwright token create NAME`, or give --token, --token-file or --jwt-issuer",
+        )
+    made = serve_token(settings.state_dir)
+    return [*verifiers, OneToken(made)], made
+
+
+def listen(settings: Settings) -> socket.socket:
+    """The bound socket: made first, so that port 0 is known before anything is printed."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((settings.host.strip("[]"), settings.port))
+    except OSError as error:
+        bound.close()
+        raise ConfigError(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}",
+            hint="give another with --port, or 0 for a free one",
+        ) from error
+    bound.listen(128)
+    return bound
+
+
+def make_gate(
+    settings: Settings,
+    port: int,
+    endpoint: App,
+    metrics: Metrics,
+    verifiers: Sequence[Verifier],
+    tool_scope: Callable[[str], Scope | None],
+) -> Gate:
+    """Every route of the program, each with what it needs."""
+    routes = [
+        Route(MCP_PATH, frozenset({"GET", "POST", "DELETE"}), Scope.READ, endpoint),
+        Route("/health", frozenset({"GET"}), OPEN, _answer(lambda: ("application/json", '{"status":"ok"}'))),
+        Route(
+            "/metrics", frozenset({"GET"}), Scope.READ, _answer(lambda: ("text/plain; version=0.0.4", metrics.text()))
+        ),
+    ]
+    metadata_url = ""
+    if settings.jwt_issuer:
+        public = urlsplit(settings.jwt_audience)
+        metadata_url = f"{public.scheme}://{public.netloc}{METADATA_PATH}"
+        document = json.dumps(
+            {
+                "resource": settings.jwt_audience,
+                "authorization_servers": [settings.jwt_issuer],
+                "scopes_supported": [scope.value for scope in Scope],
+                "bearer_methods_supported": ["header"],
+            }
+        )
+        told = _answer(lambda: ("application/json", document))
+        routes += [Route(path, frozenset({"GET"}), OPEN, told) for path in (METADATA_PATH, METADATA_PATH + MCP_PATH)]
+    loopback = {f"{name}:{port}" for name in LOOPBACK_NAMES} | ({*LOOPBACK_NAMES} if port == 80 else set[str]())  # noqa: PLR2004
+    own = loopback if is_loopback(settings.host) else loopback | {f"{settings.host}:{port}"}
+    return Gate(
+        routes,
+        verifiers,
+        hosts=frozenset({*own, *(name.lower() for name in settings.allowed_hosts)}),
+        origins=frozenset(settings.allowed_origins),
+        limits=Limits(settings.max_body, settings.body_timeout, settings.rate, settings.burst, settings.max_in_flight),
+        tool_scope=tool_scope,
+        metadata_url=metadata_url,
+        observe=metrics.answered,
+    )
+
+
+def _answer(make: Callable[[], tuple[str, str]]) -> App:
+    async def app(_scope: AsgiScope, _receive: Receive, send: Send) -> None:
+        kind, text = make()
+        body = text.encode()
+        headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return app
+
+
+class _DrainingServer(uvicorn.Server):
+    """uvicorn that lets calls finish before it begins to stop: once it does, streamed answers are cut off."""
+
+    def __init__(self, config: uvicorn.Config, drain: Callable[[], Coroutine[None, None, None]]) -> None:
+        super().__init__(config)
+        self._drain = drain
+        self._loop = asyncio.get_running_loop()
+        self._draining: asyncio.Task[None] | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._draining is not None:
+            super().handle_exit(sig, frame)
+            return
+        log_event("stopping", signal=signal.Signals(sig).name)
+        self._loop.call_soon_threadsafe(self._begin, sig)
+
+    def _begin(self, sig: int) -> None:
+        self._draining = self._loop.create_task(self._drain(), name="drain")
+        self._draining.add_done_callback(lambda _done: self.handle_exit(sig, None))
+
+
+async def serve(
+    settings: Settings, server: CellwrightServer, endpoint: HttpEndpoint, gate: Gate, bound: socket.socket
+) -> None:
+    """Serve until SIGTERM or SIGINT; then finish what is under way, at most `--drain` seconds."""
+    config = uvicorn.Config(
+        cast("App", gate),  # pyright: ignore[reportArgumentType] - uvicorn's own scope types are narrower names for the same dicts
+        lifespan="off",
+        ws="none",  # no route speaks WebSocket, so none is ever accepted
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,  # after our own draining, what is left is only waited for as long as it takes to cut it
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+
+    async def drain() -> None:
+        gate.close()
+        server.end_listening()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(settings.drain):
+                await gate.finished()
+
+    async with endpoint.running():
+        await _DrainingServer(config, drain).serve([bound])

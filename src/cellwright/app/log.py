@@ -1,0 +1,98 @@
+"""Structured logs on stderr: one line an event, keys not prose, nothing secret.
+
+Our own lines take their keys from an allow-list, so a new key is a decision. Lines of libraries pass through the same handler with
+everything that looks like a credential masked.
+"""
+
+import logging
+import re
+import sys
+import traceback
+from datetime import UTC, datetime
+from typing import Final, TextIO
+
+LOGGER: Final = logging.getLogger("cellwright")
+
+KEYS: Final = frozenset(
+    {
+        "client",
+        "error",
+        "host",
+        "method",
+        "ms",
+        "outcome",
+        "path",
+        "port",
+        "principal",
+        "reason",
+        "request",
+        "root",
+        "status",
+    }
+    | {"tokens", "tool", "toolsets", "transport", "uri", "version", "signal", "count", "pid", "task"}
+)
+
+MAX_VALUE_CHARS: Final = 500
+
+_CREDENTIALS: Final = re.compile(
+    # A whole header, whatever scheme it names.
+    r"(?P<header>(?:authorization|cookie)[\"']?\s*[=:]\s*[\"']?)[^\"'\r\n]+"
+    r"|(?P<scheme>(?:bearer|token)\s+)[^\s,;\"']+"
+    r"|(?P<pair>(?:token|password|secret|api_key)[\"']?\s*[=:]\s*[\"']?)[^\s&,;\"'}]+"
+    r"|cw_[A-Za-z0-9_-]{8,}"
+    r"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
+    re.IGNORECASE,
+)
+
+
+def redact(text: str) -> str:
+    """The text with everything that looks like a credential masked."""
+    return _CREDENTIALS.sub(lambda found: (found["header"] or found["scheme"] or found["pair"] or "") + "***", text)
+
+
+def log_event(event: str, *, level: int = logging.INFO, exc_info: bool = False, **keys: object) -> None:
+    """Log one event. A key that is not in the allow-list is a mistake of ours, found by the first test that gets here."""
+    unknown = keys.keys() - KEYS
+    assert not unknown, f"log keys not in the allow-list: {unknown}"
+    LOGGER.log(level, event, exc_info=exc_info, extra={"cellwright_keys": keys})
+
+
+class LineFormatter(logging.Formatter):
+    """`time=… level=… event=… key=value …`, one line whatever happens."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        keys: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+        }
+        ours = getattr(record, "cellwright_keys", None)
+        if ours is None:
+            keys |= {"event": "library", "logger": record.name, "text": redact(record.getMessage())}
+        else:
+            keys |= {"event": record.getMessage(), **ours}
+        if record.exc_info and record.exc_info[0] is not None:
+            keys["traceback"] = redact("".join(traceback.format_exception(*record.exc_info)))
+        return " ".join(f"{key}={_value(value, whole=key == 'traceback')}" for key, value in keys.items())
+
+
+def _value(value: object, *, whole: bool) -> str:
+    text = f"{value:.3f}" if isinstance(value, float) else str(value)
+    if len(text) > MAX_VALUE_CHARS and not whole:
+        text = text[:MAX_VALUE_CHARS] + "…"
+    if text and text.isprintable() and not set(text) & set(' "=\\'):
+        return text
+    return '"' + text.encode("unicode_escape").decode("ascii").replace('"', '\\"') + '"'
+
+
+def configure_logging(level: str, stream: TextIO | None = None) -> None:
+    """Send everything to one handler on stderr. Called once, by the program, never by the library."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(LineFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    LOGGER.setLevel(level.upper())
+    # Libraries are loud: they are heard from warnings on, or from info when the operator is debugging.
+    for name in ("mcp", "uvicorn", "httpx2", "websockets", "asyncio", "sse_starlette"):
+        logging.getLogger(name).setLevel(logging.INFO if level == "debug" else logging.WARNING)
+    logging.captureWarnings(capture=True)

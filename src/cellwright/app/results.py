@@ -1,0 +1,72 @@
+"""What a tool returned, as an answer within its budget: data for programs, text for the model."""
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from pydantic_core import to_json
+
+from cellwright.core.arguments import Signature
+from cellwright.core.budget import MAX_TOKENS, cut, estimate_tokens, fit
+from cellwright.core.errors import CellwrightError
+from cellwright.core.toolset import Image, Link, Reply
+
+TRUNCATED = "cellwright/truncated"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A tool's answer before it is put on the wire."""
+
+    content: tuple[str | Image | Link, ...]
+    data: dict[str, Any] | None = None
+    failed: bool = False
+    meta: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def compact_json(value: object) -> str:
+    return to_json(value).decode("utf-8")
+
+
+def answer_result(result: object, signature: Signature, tokens: int) -> Answer:
+    """The answer for a call that ended. Whatever the tool returned, nothing leaves over budget."""
+    reply = cast("Reply[object]", result) if isinstance(result, Reply) else Reply(result)
+    budget = min(reply.max_tokens or tokens, MAX_TOKENS)
+    dumped = signature.result.dump_python(reply.data, mode="json", by_alias=True)
+    fitted = fit(dumped, budget)
+    data = cast("dict[str, Any]", fitted.value) if signature.output_schema is not None else None
+    content = reply.content if reply.content is not None else (_text(fitted.value),)
+    kept, cut_from = _within(content, budget)
+    meta: dict[str, Any] = {}
+    if fitted.truncated or cut_from:
+        meta[TRUNCATED] = {"original_tokens": max(fitted.original_tokens, cut_from), "budget_tokens": budget}
+    return Answer(kept, data, reply.failed, meta)
+
+
+def answer_error(error: CellwrightError) -> Answer:
+    """The answer for a call that failed in a way the caller can act on."""
+    return Answer((f"{error.code}: {error}",), {"ok": False, "error": error.as_json()}, failed=True)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else compact_json(value)
+
+
+def _within(content: tuple[str | Image | Link, ...], budget: int) -> tuple[tuple[str | Image | Link, ...], int]:
+    """The content with its text cut to share the budget; the tokens there were, if anything was cut."""
+    texts = [part for part in content if isinstance(part, str)]
+    total = sum(estimate_tokens(text) for text in texts)
+    if total <= budget:
+        return content, 0
+    kept: list[str | Image | Link] = []
+    left = budget
+    remaining = len(texts)
+    for part in content:
+        if not isinstance(part, str):
+            kept.append(part)
+            continue
+        share = max(left // remaining, 1)
+        shortened = cut(part, share).text
+        kept.append(shortened)
+        left -= estimate_tokens(shortened)
+        remaining -= 1
+    return tuple(kept), total

@@ -1,0 +1,312 @@
+"""One frozen value with every setting: defaults < configuration file < environment < flags.
+
+A field below is the whole definition of a setting: its flag, environment variable and file key follow from its name, its row in
+`docs/settings.md` from its metadata. The configuration file is the user's own (or the one named by `--config`), never one found in the
+workspace: a cloned repository must not be able to configure the server that reads it.
+"""
+
+import dataclasses
+import os
+import sys
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from cellwright.core.arguments import nearest
+from cellwright.core.budget import DEFAULT_TOKENS, MAX_TOKENS
+from cellwright.core.errors import ConfigError
+from cellwright.core.types import Secret
+
+ENV_PREFIX = "CELLWRIGHT_"
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+def default_state_dir(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
+    """Where this user's tokens and other state live."""
+    if platform == "win32":
+        return Path(environ.get("LOCALAPPDATA", "~/AppData/Local")).expanduser() / "cellwright"
+    if platform == "darwin":
+        return Path("~/Library/Application Support/cellwright").expanduser()
+    return Path(environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "cellwright"
+
+
+def default_config_file(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
+    """The user's own configuration file."""
+    if platform in {"win32", "darwin"}:
+        return default_state_dir(environ, platform) / "config.toml"
+    return Path(environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "cellwright" / "config.toml"
+
+
+def _setting(group: str, help_text: str, **more: Any) -> Any:  # noqa: ANN401 - dataclasses.field is typed this way too
+    metadata = {
+        "group": group,
+        "help": help_text,
+        **{key: more.pop(key) for key in ("low", "high", "choices") if key in more},
+    }
+    return field(metadata=metadata, kw_only=True, **more)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that can be set. Secrets are a type whose repr shows nothing."""
+
+    root: Path = _setting("Workspace", "the folder the agent works in", default_factory=Path.cwd)
+    state_dir: Path = _setting(
+        "Workspace", "where tokens and other state are kept (0700)", default_factory=default_state_dir
+    )
+    log_level: str = _setting("Workspace", "how much goes to the log on stderr", default="info", choices=LOG_LEVELS)
+    otel: bool = _setting("Workspace", "emit OpenTelemetry spans through an installed exporter", default=False)
+
+    toolsets: tuple[str, ...] = _setting(
+        "Tools", "which toolsets to offer: names, `default`, `core` or `all`, separated by commas", default=("default",)
+    )
+    tools: tuple[str, ...] = _setting("Tools", "single tools to offer as well, by name", default=())
+    exclude_tools: tuple[str, ...] = _setting("Tools", "tools never to offer; wins over the two above", default=())
+    read_only: bool = _setting("Tools", "offer only tools that change nothing; wins over everything", default=False)
+    result_tokens: int = _setting(
+        "Tools",
+        "how large a result may be, in tokens, unless a call asks for more",
+        default=DEFAULT_TOKENS,
+        low=200,
+        high=MAX_TOKENS,
+    )
+    task_ttl: float = _setting("Tools", "seconds that the result of a finished task is kept", default=300.0, low=1)
+    max_tasks: int = _setting("Tools", "tasks one caller may have at once", default=32, low=1)
+
+    host: str = _setting(
+        "HTTP", "address to listen on; other than loopback needs a token of your own", default="127.0.0.1"
+    )
+    port: int = _setting("HTTP", "port to listen on; 0 picks a free one", default=4040, low=0, high=65535)
+    token: Secret | None = _setting(
+        "HTTP", "a bearer token with every scope; better given by environment or file", default=None
+    )
+    token_file: Path | None = _setting("HTTP", "a file whose first line is that token", default=None)
+    allowed_hosts: tuple[str, ...] = _setting("HTTP", "further values of the Host header to answer to", default=())
+    allowed_origins: tuple[str, ...] = _setting(
+        "HTTP", "web origins whose pages may call, compared as whole strings", default=()
+    )
+    max_body: int = _setting("HTTP", "largest request body, in bytes", default=4 * 1024 * 1024, low=1024)
+    body_timeout: float = _setting("HTTP", "seconds a client may take to send a request body", default=10.0, low=0.1)
+    rate: float = _setting("HTTP", "requests a second per caller; 0 means no limit", default=30.0, low=0)
+    burst: int = _setting("HTTP", "requests a caller may send at once before `rate` applies", default=60, low=1)
+    max_in_flight: int = _setting("HTTP", "requests of one caller that may be under way at once", default=32, low=1)
+    drain: float = _setting("HTTP", "seconds that calls under way are given to finish on SIGTERM", default=10.0, low=0)
+
+    jwt_issuer: str = _setting("OAuth", "accept JWT bearer tokens of this issuer", default="")
+    jwt_audience: str = _setting("OAuth", "the audience such a token must name: this server's own URL", default="")
+    jwt_jwks: str = _setting("OAuth", "the issuer's public keys: a JWKS file, or an https URL", default="")
+
+    jupyter_url: str = _setting("Jupyter", "a Jupyter server to use, for documents and kernels", default="")
+    jupyter_token: Secret | None = _setting("Jupyter", "its token", default=None)
+    document_url: str = _setting(
+        "Jupyter", "the Jupyter server that holds the documents, if it is another one", default=""
+    )
+    document_token: Secret | None = _setting("Jupyter", "its token", default=None)
+    runtime_url: str = _setting("Jupyter", "the Jupyter server that runs the kernels, if it is another one", default="")
+    runtime_token: Secret | None = _setting("Jupyter", "its token", default=None)
+
+    def __post_init__(self) -> None:
+        for spec in SPECS:
+            spec.check(getattr(self, spec.name))
+
+    def effective(self) -> dict[str, str]:
+        """Every setting as text, secrets masked: for `doctor` and for people."""
+        return {spec.name: spec.shown(getattr(self, spec.name)) for spec in SPECS}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One setting, as the command line, the environment, the file and the documentation see it."""
+
+    name: str
+    parser: Callable[[object], object]
+    wanted: str
+    is_switch: bool
+    group: str
+    help: str
+    default: Any
+    low: float | None
+    high: float | None
+    choices: tuple[str, ...]
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def env(self) -> str:
+        return ENV_PREFIX + self.name.upper()
+
+    def parse(self, value: object, where: str) -> object:
+        """A value from a flag, a variable or the file, as the setting's own type."""
+        try:
+            return self.parser(value)
+        except (TypeError, ValueError):
+            # `from None`: the cause would carry the value, and the value may be a secret.
+            shown = "this" if self.wanted == "a secret" else repr(value)
+            raise ConfigError(f"{where}: {self.name} takes {self.wanted}, not {shown}", hint=self.help) from None
+
+    def check(self, value: object) -> None:
+        if self.choices and value not in self.choices:
+            meant = nearest(str(value), self.choices)
+            raise ConfigError(
+                f"{self.flag} cannot be {value!r}",
+                hint=f"did you mean {meant!r}?" if meant else f"it is one of {', '.join(self.choices)}",
+            )
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            if self.low is not None and value < self.low:
+                raise ConfigError(f"{self.flag} is {value}, below its least value {self.low}", hint=self.help)
+            if self.high is not None and value > self.high:
+                raise ConfigError(f"{self.flag} is {value}, above its largest value {self.high}", hint=self.help)
+
+    def shown(self, value: object) -> str:
+        if isinstance(value, Secret):
+            return "***"
+        if isinstance(value, tuple):
+            return ",".join(cast("tuple[str, ...]", value))
+        return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _switch(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    known = {
+        "1": True,
+        "true": True,
+        "yes": True,
+        "on": True,
+        "0": False,
+        "false": False,
+        "no": False,
+        "off": False,
+        "": False,
+    }
+    text = str(value).strip().lower()
+    if text not in known:
+        raise ValueError(text)
+    return known[text]
+
+
+def _names(value: object) -> tuple[str, ...]:
+    if isinstance(value, list | tuple):
+        return tuple(str(item) for item in cast("Sequence[object]", value))
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+def _number(convert: Callable[[str], float]) -> Callable[[object], float]:
+    def parse(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise TypeError(value)
+        return convert(str(value))
+
+    return parse
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+# What each kind of setting is parsed by, and how a person would call it.
+_KINDS: dict[object, tuple[Callable[[object], object], str]] = {
+    bool: (_switch, "true or false"),
+    int: (_number(int), "a whole number"),
+    float: (_number(float), "a number"),
+    str: (_text, "text"),
+    tuple[str, ...]: (_names, "names separated by commas"),
+    Path: (lambda value: Path(_text(value)).expanduser(), "a path"),
+    Path | None: (lambda value: Path(_text(value)).expanduser() if value else None, "a path"),
+    Secret | None: (lambda value: Secret(_text(value)) if value else None, "a secret"),
+}
+
+
+def _spec(item: "dataclasses.Field[Any]") -> Spec:
+    parse, wanted = _KINDS[item.type]
+    default = None if item.default is dataclasses.MISSING else item.default
+    meta = item.metadata
+    bounds = (meta.get("low"), meta.get("high"), tuple(meta.get("choices", ())))
+    return Spec(item.name, parse, wanted, item.type is bool, meta["group"], meta["help"], default, *bounds)
+
+
+SPECS: tuple[Spec, ...] = tuple(_spec(item) for item in dataclasses.fields(Settings))
+_BY_NAME = {spec.name: spec for spec in SPECS}
+
+
+def read_config(path: Path) -> dict[str, object]:
+    """The configuration file as values; a key that is no setting is an error with the nearest name."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"the configuration file {path} cannot be read: {error}", hint="name another with --config"
+        ) from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"the configuration file {path} is not valid TOML: {error}", hint="mend that line") from error
+    values: dict[str, object] = {}
+    for key, value in data.items():
+        name = key.replace("-", "_")
+        if name not in _BY_NAME:
+            meant = nearest(name, list(_BY_NAME))
+            raise ConfigError(
+                f"{path} has a key {key!r} that is no setting",
+                hint=f"did you mean {meant!r}?" if meant else "see docs/settings.md",
+            )
+        values[name] = _BY_NAME[name].parse(value, str(path))
+    return values
+
+
+def load_settings(
+    flags: Mapping[str, object], environ: Mapping[str, str] = os.environ, config: Path | None = None
+) -> Settings:
+    """Put the four sources together. `flags` holds only what was given, already split by name."""
+    named = config or (
+        Path(environ[f"{ENV_PREFIX}CONFIG"]).expanduser() if environ.get(f"{ENV_PREFIX}CONFIG") else None
+    )
+    file = named or default_config_file(environ)
+    values: dict[str, object] = read_config(file) if named or file.is_file() else {}
+    for key, value in environ.items():
+        if not key.startswith(ENV_PREFIX) or key == f"{ENV_PREFIX}CONFIG":
+            continue
+        name = key.removeprefix(ENV_PREFIX).lower()
+        if name not in _BY_NAME:
+            meant = nearest(name, list(_BY_NAME))
+            raise ConfigError(
+                f"the environment variable {key} is no setting",
+                hint=f"did you mean {_BY_NAME[meant].env}?" if meant else "unset it, or see docs/settings.md",
+            )
+        values[name] = _BY_NAME[name].parse(value, key)
+    for name, value in flags.items():
+        values[name] = _BY_NAME[name].parse(value, _BY_NAME[name].flag)
+    return _checked(Settings(**cast("dict[str, Any]", values)))
+
+
+def _checked(settings: Settings) -> Settings:
+    root = settings.root.resolve()
+    if not root.is_dir():
+        raise ConfigError(f"the workspace {settings.root} is not a folder", hint="give an existing folder with --root")
+    if not os.access(root, os.R_OK | os.X_OK):
+        raise ConfigError(
+            f"the workspace {settings.root} cannot be read", hint="check its permissions, or give another with --root"
+        )
+    jwt = (settings.jwt_issuer, settings.jwt_audience, settings.jwt_jwks)
+    if any(jwt) and not all(jwt):
+        raise ConfigError("--jwt-issuer, --jwt-audience and --jwt-jwks go together", hint="give all three, or none")
+    token = settings.token or _token_from(settings.token_file)
+    return dataclasses.replace(settings, root=root, state_dir=settings.state_dir.expanduser().absolute(), token=token)
+
+
+def _token_from(file: Path | None) -> Secret | None:
+    if file is None:
+        return None
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the token file {file} cannot be read", hint="check --token-file") from error
+    if not lines or not lines[0].strip():
+        raise ConfigError(f"the token file {file} is empty", hint="its first line must be the token")
+    return Secret(lines[0].strip())

@@ -1,0 +1,223 @@
+"""A tool function's signature, read once: the schema a client sees and the strict check of what it sends.
+
+Strict means: unknown names are refused with the nearest known one, `true` is not 1, "5" is not 5, numbers are finite, text is valid
+Unicode. Each name is accepted in camelCase and in snake_case, because models mix them up and nothing is lost by it.
+"""
+
+import difflib
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, PydanticInvalidForJsonSchema, TypeAdapter, ValidationError, create_model
+from pydantic_core import PydanticSerializationError, to_json
+
+from cellwright.core.errors import InvalidArgument
+from cellwright.core.toolset import Reply
+from cellwright.core.types import Call
+
+MAX_PROBLEMS_SHOWN = 5
+SHOWN_VALUE_CHARS = 60
+
+
+class _Arguments(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, arbitrary_types_allowed=False)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a tool takes and gives."""
+
+    model: type[BaseModel]
+    takes_call: bool
+    returns: Any
+
+    @cached_property
+    def input_schema(self) -> dict[str, Any]:
+        return compact_schema(self.model.model_json_schema(by_alias=True))
+
+    @cached_property
+    def result(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.returns)
+
+    @cached_property
+    def output_schema(self) -> dict[str, Any] | None:
+        """The outline of the result, if it is an object (the protocol wants an object at the root).
+
+        Only the first level: every client pays for the whole schema with each conversation, and a model reads the result itself.
+        """
+        try:
+            schema = compact_schema(self.result.json_schema(by_alias=True, mode="serialization"))
+        except PydanticInvalidForJsonSchema:
+            return None
+        if schema.get("type") != "object":
+            return None
+        properties = cast("dict[str, dict[str, Any]]", schema.get("properties", {}))
+        return {"type": "object", "properties": {name: _outline(body) for name, body in properties.items()}}
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Every accepted spelling of every argument, to the published one."""
+        published = [field.alias or name for name, field in self.model.model_fields.items()]
+        return {spelling: name for name in published for spelling in (_snake(name), _camel(name), name)}
+
+    def parse(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments as the function takes them, or InvalidArgument that says what to change."""
+        given = self._with_known_names(arguments)
+        try:
+            parsed = self.model.model_validate_json(to_json(given, inf_nan_mode="constants"))
+        except PydanticSerializationError:
+            raise InvalidArgument(
+                "an argument holds text that is not valid Unicode (a lone surrogate)", hint="send it as plain UTF-8"
+            ) from None
+        except ValidationError as error:
+            raise _explained(error) from None
+        return {name: getattr(parsed, name) for name in type(parsed).model_fields}
+
+    def _with_known_names(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        given: dict[str, Any] = {}
+        for spelling, value in arguments.items():
+            name = self.names.get(spelling)
+            if name is None:
+                raise _unknown(spelling, sorted({*self.names.values()}))
+            if name in given:
+                raise InvalidArgument(
+                    f"the argument {name!r} is given twice, in two spellings", hint=f"give {name!r} once"
+                )
+            given[name] = value
+        return given
+
+
+def signature_of(function: Callable[..., Any]) -> Signature:
+    """Read a tool function: service first, then optionally the Call, then the arguments."""
+    signature = inspect.signature(function, eval_str=True)
+    parameters = list(signature.parameters.values())[1:]
+    takes_call = bool(parameters) and parameters[0].annotation is Call
+    fields: dict[str, Any] = {
+        parameter.name: (parameter.annotation, ... if parameter.default is parameter.empty else parameter.default)
+        for parameter in (parameters[1:] if takes_call else parameters)
+    }
+    model = create_model(f"{function.__name__}_arguments", __base__=_Arguments, **fields)
+    returns = signature.return_annotation
+    if get_origin(returns) is Reply:
+        (returns,) = get_args(returns)
+    return Signature(model, takes_call, returns)
+
+
+def compact_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """The same schema with fewer tokens: no titles, no `anyOf` for "or null", no definitions that are used once."""
+    definitions = cast("dict[str, Any]", schema.get("$defs", {}))
+    counts: dict[str, int] = {}
+    _count_references(schema, counts)
+    once = {name: body for name, body in definitions.items() if counts.get(f"#/$defs/{name}", 0) <= 1}
+    compacted = cast("dict[str, Any]", _compact({k: v for k, v in schema.items() if k != "$defs"}, once))
+    kept = {name: _compact(body, once) for name, body in definitions.items() if name not in once}
+    return {**compacted, "$defs": kept} if kept else compacted
+
+
+def _count_references(node: object, counts: dict[str, int]) -> None:
+    if isinstance(node, dict):
+        for key, value in cast("dict[str, object]", node).items():
+            if key == "$ref" and isinstance(value, str):
+                counts[value] = counts.get(value, 0) + 1
+            _count_references(value, counts)
+    elif isinstance(node, list):
+        for item in cast("list[object]", node):
+            _count_references(item, counts)
+
+
+def _compact(node: object, once: Mapping[str, object], *, names: bool = False) -> object:
+    """`names`: the keys of this object are property names, not schema keywords."""
+    if isinstance(node, list):
+        return [_compact(item, once) for item in cast("list[object]", node)]
+    if not isinstance(node, dict):
+        return node
+    found = cast("dict[str, object]", node)
+    if names:
+        return {key: _compact(value, once) for key, value in found.items()}
+    reference = found.get("$ref")
+    if isinstance(reference, str) and (name := reference.removeprefix("#/$defs/")) in once:
+        rest = {key: value for key, value in found.items() if key != "$ref"}
+        return _compact({**cast("dict[str, object]", once[name]), **rest}, once)
+    compacted = {
+        key: _compact(value, once, names=key == "properties")
+        for key, value in found.items()
+        if key != "title" and not (key == "default" and value is None)
+    }
+    return _null_folded(compacted)
+
+
+def _null_folded(schema: dict[str, object]) -> dict[str, object]:
+    options = schema.get("anyOf")
+    if not isinstance(options, list):
+        return schema
+    kinds = cast("list[dict[str, object]]", options)
+    real = [option for option in kinds if option != {"type": "null"}]
+    if len(real) == 1 and len(kinds) == 2 and isinstance(real[0].get("type"), str) and "enum" not in real[0]:  # noqa: PLR2004
+        rest = {key: value for key, value in schema.items() if key != "anyOf"}
+        return {**real[0], **rest, "type": [real[0]["type"], "null"]}
+    return schema
+
+
+def _outline(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": schema["type"]} if "type" in schema else {}
+
+
+def nearest(name: str, known: Sequence[str]) -> str | None:
+    """The known name that was probably meant. Of two that are equally near, the one with the same letters: prot is port, not root."""
+    lowered = {candidate.lower(): candidate for candidate in known}
+    wanted = name.lower()
+    found = difflib.get_close_matches(wanted, list(lowered), n=5, cutoff=0.6)
+    best = max(found, key=lambda near: (_similarity(wanted, near), sorted(near) == sorted(wanted)), default=None)
+    return None if best is None else lowered[best]
+
+
+def _similarity(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, other, one).ratio()
+
+
+def _unknown(name: str, known: Sequence[str]) -> InvalidArgument:
+    shown = name if len(name) <= SHOWN_VALUE_CHARS else name[:SHOWN_VALUE_CHARS] + "…"
+    meant = nearest(name, known)
+    takes = ", ".join(known) if known else "no arguments"
+    return InvalidArgument(
+        f"unknown argument {shown!r}",
+        hint=f"did you mean {meant!r}?" if meant else f"this tool takes: {takes}",
+        details={"argument": shown, "nearest": meant, "known": list(known)},
+    )
+
+
+def _explained(error: ValidationError) -> InvalidArgument:
+    problems = [
+        {"argument": ".".join(str(part) for part in problem["loc"]) or "arguments", "problem": _sentence(problem)}
+        for problem in error.errors(include_url=False, include_context=False)
+    ]
+    shown = "; ".join(f"{p['argument']}: {p['problem']}" for p in problems[:MAX_PROBLEMS_SHOWN])
+    more = len(problems) - MAX_PROBLEMS_SHOWN
+    return InvalidArgument(
+        shown + (f"; and {more} more" if more > 0 else ""),
+        hint="nothing was done; call again with these changed",
+        details={"problems": problems[:MAX_PROBLEMS_SHOWN]},
+    )
+
+
+def _sentence(problem: Any) -> str:  # noqa: ANN401 - pydantic's ErrorDetails has no public home
+    if problem["type"] == "missing":
+        return "is required"
+    text = str(problem["msg"])
+    value = problem["input"]
+    if isinstance(value, str | int | float | bool) and problem["type"] != "extra_forbidden":
+        shown = repr(value)
+        text += f", got {shown if len(shown) <= SHOWN_VALUE_CHARS else shown[:SHOWN_VALUE_CHARS] + '…'}"
+    return text[:1].lower() + text[1:]
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: "_" + found[1].lower(), name)
+
+
+def _camel(name: str) -> str:
+    return re.sub(r"(?<=[a-zA-Z0-9])_([a-z0-9])", lambda found: found[1].upper(), name)

@@ -1,0 +1,1 @@
+"""Live notebooks and documents, edited together with people in JupyterLab and run in real kernels."""

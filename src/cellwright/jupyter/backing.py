@@ -1,0 +1,151 @@
+"""Where a document's changes go: into the room that others share, or into the file when nobody can share it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pycrdt import Map
+
+from cellwright.core.errors import CellwrightError, NotFound, Unavailable
+from cellwright.jupyter.model import FileInfo, FileKind
+from cellwright.jupyter.paths import DocPath
+from cellwright.jupyter.port import Documents
+from cellwright.jupyter.room import Room, Saved
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """What is known of a change when it is reported."""
+
+    live: bool
+    """Whether it went into the document that people share, as opposed to the file."""
+    saved: bool
+    """Whether it is known to be in the file by now."""
+    reaches_others: bool = True
+    """False when the server has stopped passing changes on to people who have the document open."""
+
+
+class Backing(Protocol):
+    """What stands behind an open document."""
+
+    @property
+    def live(self) -> bool: ...
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still be used; if not, the document is opened anew."""
+        ...
+
+    def check_open(self) -> None: ...
+
+    async def refresh(self) -> None:
+        """See that the file is still there, under this name, and as it was read. Raises, or closes this backing."""
+        ...
+
+    async def acknowledge(self) -> Acknowledged:
+        """Return when what was changed has arrived; UnknownOutcome when that cannot be known."""
+        ...
+
+    async def save(self) -> bool:
+        """Write the file now. Whether it was written."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class RoomBacking:
+    """Changes go into the room. The file is the server's business."""
+
+    live = True
+
+    def __init__(self, room: Room, documents: Documents, path: DocPath) -> None:
+        self.room = room
+        self._documents = documents
+        self._path = path
+        self._state: Map[Any] = room.doc.get("state", type=Map)
+        self._named_at_first = self._state.get("path")
+
+    @property
+    def is_open(self) -> bool:
+        return self.room.is_open
+
+    def check_open(self) -> None:
+        self.room.check_open()
+
+    async def refresh(self) -> None:
+        self._check_name()
+        await self._documents.stat(self._path)
+
+    def _check_name(self) -> None:
+        """The room follows its file. Right after joining it may still have the name from before we came."""
+        named = self._state.get("path")
+        if isinstance(named, str) and named not in ("", self._path.text, self._named_at_first):
+            raise NotFound(f"{self._path} was renamed to {named}", hint=f"Use {named}")
+
+    async def acknowledge(self) -> Acknowledged:
+        await self.room.flush()
+        return Acknowledged(live=True, saved=False, reaches_others=self.room.reaches_others)
+
+    async def save(self) -> bool:
+        """The server reports success also when writing failed: believe the file's own time instead."""
+        self._check_name()
+        before = await self._documents.stat(self._path)
+        if await self.room.save() is not Saved.SUCCESS:
+            return False
+        return (await self._documents.stat(self._path)).last_modified > before.last_modified
+
+    async def close(self) -> None:
+        await self.room.leave()
+
+
+class FileBacking:
+    """Changes go into the file, after a check that nobody else changed it. For servers that share nothing."""
+
+    live = False
+
+    def __init__(
+        self, documents: Documents, path: DocPath, kind: FileKind, info: FileInfo, content: Callable[[], Any]
+    ) -> None:
+        self._documents = documents
+        self._path = path
+        self._kind = kind
+        self._info = info
+        self._content = content
+        self._writing = asyncio.Lock()
+        self._spoiled: CellwrightError | None = None
+        self._outdated = False
+
+    @property
+    def is_open(self) -> bool:
+        return self._spoiled is None and not self._outdated
+
+    def check_open(self) -> None:
+        if self._spoiled is not None:
+            raise self._spoiled
+        if self._outdated:
+            raise Unavailable(f"{self._path} was changed on disk and is read anew", hint="Try again")
+
+    async def refresh(self) -> None:
+        now = await self._documents.stat(self._path)
+        known = self._info
+        if not self._writing.locked() and (now.last_modified, now.size) != (known.last_modified, known.size):
+            self._outdated = True
+
+    async def acknowledge(self) -> Acknowledged:
+        async with self._writing:
+            self.check_open()
+            try:
+                self._info = await self._documents.write(self._path, self._kind, self._content(), expect=self._info)
+            except CellwrightError as error:
+                # What we hold has a change that the file has not: it must not be read, nor written later.
+                self._spoiled = error
+                raise
+        return Acknowledged(live=False, saved=True)
+
+    async def save(self) -> bool:
+        """Every change is written at once; nothing is left to save."""
+        return self.is_open
+
+    async def close(self) -> None:
+        self._outdated = True

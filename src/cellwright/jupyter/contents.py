@@ -1,0 +1,163 @@
+"""Files of a Jupyter server over its contents API."""
+
+import asyncio
+from typing import Any
+
+from cellwright.core.errors import Conflict, InvalidArgument, LimitReached, NotFound
+from cellwright.jupyter.localfiles import list_local
+from cellwright.jupyter.model import FileContent, FileInfo, FileKind, timestamp
+from cellwright.jupyter.paths import DocPath
+from cellwright.jupyter.rest import NOT_FOUND, Rest, not_jupyter
+
+CONCURRENT_LISTINGS = 8
+MAX_LISTED = 100_000
+MAX_READ_BYTES = 100 * 1024 * 1024
+
+
+class Contents:
+    """The contents API of one server."""
+
+    def __init__(self, rest: Rest) -> None:
+        self._rest = rest
+
+    async def stat(self, path: DocPath, *, with_hash: bool = False) -> FileInfo:
+        """What the server knows of the file, without reading it."""
+        parameters = {"content": 0, "hash": 1} if with_hash else {"content": 0}
+        return _info(await self._rest.get(_api(path), f"file {path}", **parameters))
+
+    async def exists(self, path: DocPath) -> bool:
+        answer = await self._rest.probe("GET", _api(path), f"file {path}", parameters={"content": 0})
+        if answer.status == NOT_FOUND:
+            return False
+        await self._rest.request("GET", _api(path), f"file {path}", parameters={"content": 0})
+        return True
+
+    async def read(self, path: DocPath, kind: FileKind) -> FileContent:
+        """The file with its contents and their hash. Notebooks come as the JSON of format 4."""
+        size = (await self.stat(path)).size or 0
+        if size > MAX_READ_BYTES:
+            raise LimitReached(f"{path} has {size} bytes; at most {MAX_READ_BYTES} are read")
+        model = await self._rest.get(_api(path), f"file {path}", content=1, hash=1, type=kind.value)
+        return FileContent(_info(model), model.get("content"), model.get("format"))
+
+    async def write(self, path: DocPath, kind: FileKind, content: object, *, expect: FileInfo | None) -> FileInfo:
+        """Replace the file. With `expect`, only if the file is still as it was then.
+
+        The server has no conditional write, so the check comes just before. Never call this while the document is shared.
+        """
+        if expect is not None:
+            await self._check_unchanged(path, expect)
+        body = {"type": kind.value, "format": "json" if kind is FileKind.NOTEBOOK else "text", "content": content}
+        await self._rest.request("PUT", _api(path), f"file {path}", body=body)
+        return await self.stat(path, with_hash=True)
+
+    async def _check_unchanged(self, path: DocPath, expect: FileInfo) -> None:
+        now = await self.stat(path, with_hash=expect.hash is not None)
+        same = now.hash == expect.hash if expect.hash is not None else now.last_modified == expect.last_modified
+        if not same:
+            raise Conflict(
+                f"{path} was changed on disk since it was read; nothing was written",
+                hint="Read it again, then repeat the edit",
+                details={"last_modified": now.last_modified.isoformat()},
+            )
+
+    async def create(self, path: DocPath, kind: FileKind, content: object = None) -> FileInfo:
+        """A new file. Fails if there is one already."""
+        if await self.exists(path):
+            raise Conflict(f"{path} exists already", hint="Choose another path, or overwrite_document to replace it")
+        if path.parent is not None and not await self.exists(path.parent):
+            raise NotFound(f"no folder {path.parent} on the Jupyter server", hint="Create the folder first")
+        if kind is FileKind.DIRECTORY:
+            await self._rest.request("PUT", _api(path), f"folder {path}", body={"type": "directory"})
+            return await self.stat(path)
+        made = content if content is not None else _empty(kind)
+        return await self.write(path, kind, made, expect=None)
+
+    async def rename(self, path: DocPath, new_path: DocPath) -> FileInfo:
+        if await self.exists(new_path):
+            raise Conflict(f"{new_path} exists already; {path} was not renamed", hint="Choose another path")
+        model = await self._rest.request("PATCH", _api(path), f"file {path}", body={"path": new_path.text})
+        return _info(model.json())
+
+    async def copy(self, path: DocPath, copy_path: DocPath) -> FileInfo:
+        """A copy under exactly this path, made by the server's own reading and writing."""
+        if await self.exists(copy_path):
+            raise Conflict(f"{copy_path} exists already; nothing was copied", hint="Choose another path")
+        info = await self.stat(path)
+        if info.kind is FileKind.DIRECTORY:
+            raise InvalidArgument(f"{path} is a folder; only files can be copied")
+        source = await self.read(path, info.kind)
+        body = {"type": info.kind.value, "format": source.format, "content": source.content}
+        await self._rest.request("PUT", _api(copy_path), f"file {copy_path}", body=body)
+        return await self.stat(copy_path)
+
+    async def delete(self, path: DocPath) -> None:
+        await self._rest.request("DELETE", _api(path), f"file {path}")
+
+    async def folder(self, folder: DocPath | None) -> list[FileInfo]:
+        """What is in one folder, by name."""
+        about = f"folder {folder or '/'}"
+        model = await self._rest.get(_api(folder), about, content=1, type="directory")
+        return sorted((_info(entry) for entry in model["content"]), key=lambda info: info.path)
+
+    async def walk(self, folder: DocPath | None) -> list[FileInfo]:
+        """All files and folders below `folder`, by path. Hidden ones are left out, as the server does."""
+        if self._rest.address.root is not None and (local := await self._walk_here(folder)) is not None:
+            return local
+        return await self._walk_there(folder)
+
+    async def _walk_here(self, folder: DocPath | None) -> list[FileInfo] | None:
+        """By looking at the disk, if the server's root really is where we were told."""
+        root = self._rest.address.root
+        assert root is not None
+        told = _info(await self._rest.get(_api(None), "folder /", content=0))
+        return await asyncio.to_thread(list_local, root, folder, told.last_modified, MAX_LISTED)
+
+    async def _walk_there(self, folder: DocPath | None) -> list[FileInfo]:
+        found: list[FileInfo] = []
+        pending: list[DocPath | None] = [folder]
+        while pending:
+            batch, pending = pending[:CONCURRENT_LISTINGS], pending[CONCURRENT_LISTINGS:]
+            for entries in await asyncio.gather(*(self._folder_or_gone(one, first=one is folder) for one in batch)):
+                found += entries
+                pending += [DocPath(entry.path) for entry in entries if entry.kind is FileKind.DIRECTORY]
+            if len(found) > MAX_LISTED:
+                raise LimitReached(
+                    f"more than {MAX_LISTED} files below {folder or '/'}", hint="List a folder further down"
+                )
+        return sorted(found, key=lambda info: info.path)
+
+    async def _folder_or_gone(self, folder: DocPath | None, *, first: bool) -> list[FileInfo]:
+        """A folder below may be deleted while the walk goes on; the one that was asked for must be there."""
+        try:
+            return await self.folder(folder)
+        except NotFound:
+            if first:
+                raise
+            return []
+
+
+def _api(path: DocPath | None) -> str:
+    return f"api/contents/{path.quoted if path else ''}"
+
+
+def _empty(kind: FileKind) -> object:
+    if kind is FileKind.NOTEBOOK:
+        return {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    return ""
+
+
+def _info(model: dict[str, Any]) -> FileInfo:
+    try:
+        return FileInfo(
+            path=model["path"].strip("/"),
+            kind=FileKind(model["type"]),
+            created=timestamp(model["created"]),
+            last_modified=timestamp(model["last_modified"]),
+            size=model.get("size"),
+            writable=bool(model.get("writable", True)),
+            mime_type=model.get("mimetype"),
+            hash=model.get("hash"),
+        )
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise not_jupyter(str(model)) from error

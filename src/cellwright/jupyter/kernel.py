@@ -1,0 +1,459 @@
+"""One connection to one kernel, kept open and shared by all who run code in it.
+
+Every message is given to the request it answers, by parent id; many requests may be under way at once. The connection
+notices when the kernel dies or is restarted by anybody, and comes back after a cut without mixing up what is whose.
+"""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from cellwright.core.errors import CellwrightError, DeadlineExceeded, Unavailable
+from cellwright.jupyter.kernel_channel import (
+    ChannelClosed,
+    JsonObject,
+    KernelChannel,
+    KernelGone,
+    Message,
+    OpenChannel,
+)
+
+logger = logging.getLogger(__name__)
+
+START_SECONDS = 60.0
+"""How long a kernel that restarts may take to answer."""
+NUDGE_SECONDS = 10.0
+"""How long to wait for the first answer on a new connection; a kernel that is busy for a person may not give one."""
+NUDGE_EVERY = 0.5
+GUARD_EVERY = 2.0
+RECONNECT_SECONDS = 60.0
+RECONNECT_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
+PROTOCOL_VERSION = "5.3"
+
+OnMessage = Callable[[Message], None]
+
+
+class KernelDied(CellwrightError):
+    """The process that held the variables is gone."""
+
+    code = "KERNEL_DIED"
+    meaning = "The kernel died or was restarted while code ran in it; its variables are lost, what it printed is kept."
+
+
+class ReplyLost(Unavailable):
+    """The connection was cut and the kernel's answer with it."""
+
+    code = "REPLY_LOST"
+    meaning = (
+        "The code ran, but the connection to the kernel was cut when it ended; its result and late output are unknown."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageInfo:
+    """What a kernel says it is."""
+
+    language: str
+    language_version: str
+    implementation: str
+    protocol_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExecuteReply:
+    """How code ended. `status` is the kernel's own word; `incomplete` means output may be missing after a cut."""
+
+    status: Literal["ok", "error", "aborted"]
+    execution_count: int | None = None
+    ename: str = ""
+    evalue: str = ""
+    traceback: tuple[str, ...] = ()
+    user_expressions: JsonObject = field(default_factory=dict[str, Any])
+    incomplete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What may stand at the cursor; `start` and `end` count code points of the code that was asked about."""
+
+    matches: tuple[str, ...]
+    start: int
+    end: int
+
+
+class _Request:
+    """Something asked of the kernel. It is over when the reply is here and the kernel has published all output."""
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+        self.started = False
+        self.incomplete = False
+        self._events: asyncio.Queue[Message | CellwrightError] = asyncio.Queue()
+
+    def receive(self, message: Message) -> None:
+        self.started = True
+        self._events.put_nowait(message)
+
+    def fail(self, error: CellwrightError) -> None:
+        self._events.put_nowait(error)
+
+    async def finish(self, on_message: OnMessage | None = None) -> Message:
+        reply: Message | None = None
+        idle = False
+        while reply is None or not (idle or reply.content.get("status") == "aborted"):
+            event = await self._events.get()
+            if isinstance(event, CellwrightError):
+                raise event
+            if event.channel == self.message.channel:
+                reply = event
+            elif event.type == "status" and event.content.get("execution_state") == "idle":
+                idle = True
+            if event.channel == "iopub" and on_message is not None:
+                on_message(event)
+        return reply
+
+
+class KernelConnection:
+    """The one connection to a kernel. Opens on the first request, comes back by itself, ends with `close`."""
+
+    def __init__(
+        self,
+        kernel_id: str,
+        open_channel: OpenChannel,
+        session_id: str | None = None,
+        *,
+        exists: Callable[[], Awaitable[bool]] | None = None,
+    ) -> None:
+        self.kernel_id = kernel_id
+        self.session_id = session_id or secrets.token_hex(16)
+        self.state = "unknown"
+        """The kernel's last word about itself: idle, busy, starting, restarting, dead."""
+        self.restarts = 0
+        """How often the kernel was seen to start anew; a change means that variables are gone."""
+        self._open_channel = open_channel
+        self._exists = exists
+        self._guarding = False
+        self._received = 0
+        self._channel: KernelChannel | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._recovering = False
+        self._requests: dict[str, _Request] = {}
+        self._opening = asyncio.Lock()
+        self._answers = False
+        self._identity: str | None = None
+        self._starts_anew = False
+        self._closed = False
+
+    @property
+    def connected(self) -> bool:
+        return self._channel is not None
+
+    async def ready(self) -> None:
+        """Return when the kernel is connected and its output is known to reach us."""
+        if self._answers and self._channel is not None:
+            return
+        async with self._opening:
+            if self._closed:
+                raise Unavailable(f"the connection to kernel {self.kernel_id} is closed")
+            if self._channel is None:
+                self._channel = await self._open_channel()
+                self._spawn(self._read(self._channel))
+                self._answers = False
+            if not self._answers:
+                await self._nudge()
+
+    async def execute(
+        self,
+        code: str,
+        on_message: OnMessage | None = None,
+        *,
+        silent: bool = False,
+        store_history: bool = True,
+        user_expressions: dict[str, str] | None = None,
+    ) -> ExecuteReply:
+        """Run code and give every message it publishes, in order, to `on_message`. `input()` in it fails at once.
+
+        Raises KernelDied, KernelGone, ReplyLost or Unavailable. Cancelling stops the waiting, not the code.
+        """
+        content: JsonObject = {
+            "code": code,
+            "silent": silent,
+            "store_history": store_history and not silent,
+            "user_expressions": user_expressions or {},
+            "allow_stdin": False,
+            "stop_on_error": True,
+        }
+        await self.ready()
+        request = self._new_request("shell", "execute_request", content)
+        return _execute_reply(await self._ask(request, on_message), incomplete=lambda: request.incomplete)
+
+    async def kernel_info(self, timeout: float = START_SECONDS) -> LanguageInfo:  # noqa: ASYNC109
+        content = await self._query("kernel_info_request", {}, timeout)
+        language: JsonObject = content.get("language_info", {})
+        return LanguageInfo(
+            str(language.get("name", "")),
+            str(language.get("version", "")),
+            str(content.get("implementation", "")),
+            str(content.get("protocol_version", "")),
+        )
+
+    async def complete(self, code: str, cursor: int, timeout: float = 15.0) -> Completion:  # noqa: ASYNC109
+        """What may stand at `cursor`, counted in code points."""
+        content = await self._query("complete_request", {"code": code, "cursor_pos": cursor}, timeout)
+        start, end = int(content.get("cursor_start", cursor)), int(content.get("cursor_end", cursor))
+        return Completion(tuple(map(str, content.get("matches", []))), start, end)
+
+    async def inspect(self, code: str, cursor: int, detail: int = 0, timeout: float = 15.0) -> JsonObject | None:  # noqa: ASYNC109
+        """What the kernel knows about the name at `cursor`, as a mime bundle, or None."""
+        question = {"code": code, "cursor_pos": cursor, "detail_level": detail}
+        content = await self._query("inspect_request", question, timeout)
+        return dict(content.get("data", {})) if content.get("found") else None
+
+    async def close(self) -> None:
+        """Leave the kernel; it goes on running. Requests under way fail."""
+        self._closed = True
+        self._fail_all(Unavailable(f"the connection to kernel {self.kernel_id} was closed"))
+        channel, self._channel = self._channel, None
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if channel is not None:
+            await channel.close()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _query(self, kind: str, content: JsonObject, timeout: float) -> JsonObject:  # noqa: ASYNC109
+        try:
+            async with asyncio.timeout(timeout):
+                await self.ready()
+                return (await self._ask(self._new_request("shell", kind, content))).content
+        except TimeoutError as error:
+            raise DeadlineExceeded(
+                f"kernel {self.kernel_id} did not answer a {kind} within {timeout:g} s (it is {self.state})",
+                hint="It answers when the code that runs now has ended; interrupt that, or ask again later",
+            ) from error
+
+    def _new_request(self, channel: str, kind: str, content: JsonObject) -> _Request:
+        header = {
+            "msg_id": secrets.token_hex(16),
+            "msg_type": kind,
+            "username": "cellwright",
+            "session": self.session_id,
+            "date": datetime.now(UTC).isoformat(),
+            "version": PROTOCOL_VERSION,
+        }
+        return _Request(Message(channel, header, content))
+
+    async def _ask(self, request: _Request, on_message: OnMessage | None = None) -> Message:
+        self._requests[request.message.id] = request
+        try:
+            channel = self._channel
+            if channel is None:
+                raise Unavailable(
+                    f"the connection to kernel {self.kernel_id} was cut", hint="Nothing was run; try again"
+                )
+            # A cut while sending leaves the fate of the request open: the reader's recovery settles it.
+            with contextlib.suppress(ChannelClosed):
+                await channel.send(request.message)
+            if self._exists is not None and not self._guarding and request.message.type == "execute_request":
+                self._guarding = True
+                self._spawn(self._guard(self._exists))
+            return await request.finish(on_message)
+        finally:
+            self._requests.pop(request.message.id, None)
+
+    async def _nudge(self) -> None:
+        """Ask until both an answer and output have come: a subscription that is still being made loses output."""
+        required = self._starts_anew
+        asked: set[asyncio.Task[Message]] = set()
+        try:
+            async with asyncio.timeout(START_SECONDS if required else NUDGE_SECONDS):
+                while not any(task.done() for task in asked):
+                    # The control channel is answered while the shell is busy; not every kernel has it.
+                    for channel in ("control", "shell") if len(asked) % 8 == 0 else ("control",):
+                        request = self._new_request(channel, "kernel_info_request", {})
+                        asked.add(asyncio.create_task(self._ask(request)))
+                    await asyncio.wait(asked, timeout=NUDGE_EVERY, return_when=asyncio.FIRST_COMPLETED)
+            next(task for task in asked if task.done()).result()
+        except TimeoutError as error:
+            if required:
+                raise Unavailable(
+                    f"kernel {self.kernel_id} does not answer since it was restarted", hint="Restart the kernel"
+                ) from error
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        self._answers = True
+        self._starts_anew = False
+
+    async def _read(self, channel: KernelChannel) -> None:
+        try:
+            while True:
+                try:
+                    message = await channel.receive()
+                except ValueError as error:
+                    logger.warning("kernel_message_unreadable kernel=%s error=%s", self.kernel_id, error)
+                    continue
+                self._dispatch(message)
+        except ChannelClosed:
+            self._note_cut()
+
+    def _note_cut(self) -> None:
+        self._channel = None
+        self._answers = False
+        running = False
+        for request in tuple(self._requests.values()):
+            if request.message.type == "execute_request":
+                request.incomplete = running = True
+            else:
+                request.fail(Unavailable(f"the connection to kernel {self.kernel_id} was cut"))
+        if running and not self._recovering:
+            self._recovering = True
+            self._spawn(self._recover())
+
+    def _dispatch(self, message: Message) -> None:
+        self._received += 1
+        self._note_identity(message)
+        if message.type == "status":
+            self._note_state(message)
+        request = self._requests.get(message.parent_id)
+        if request is not None:
+            request.receive(message)
+
+    def _note_identity(self, message: Message) -> None:
+        """A kernel signs its messages with a session of its own: a new one is a new process, whoever restarted it."""
+        signed = str(message.header.get("session", ""))
+        # Some kernels repeat the session of the question, and the server's own messages carry ours: neither tells.
+        if not signed or signed in (self.session_id, message.parent.get("session"), self._identity):
+            return
+        known, self._identity = self._identity, signed
+        if known is not None:
+            self._note_death("was restarted", spare=message.parent_id)
+
+    def _note_state(self, message: Message) -> None:
+        state = str(message.content.get("execution_state", ""))
+        if state in ("restarting", "dead"):
+            self._identity = None
+            self._note_death("died")
+        elif state == "starting" and self._identity is None and self._answers:
+            self._note_death("was restarted")
+        asked = self._requests.get(message.parent_id)
+        if asked is None or asked.message.channel != "control":
+            self.state = state
+
+    def _note_death(self, how: str, spare: str = "") -> None:
+        self.restarts += 1
+        self._answers = False
+        self._starts_anew = True
+        sent: list[_Request] = []
+        for request in tuple(self._requests.values()):
+            if request.message.type != "execute_request" or request.message.id == spare:
+                continue
+            if request.started:
+                request.fail(_death(self.kernel_id, how, started=True))
+            else:
+                # It went down with the old process, or waits on the wire for the new one: that will show.
+                sent.append(request)
+        if sent:
+            self._spawn(self._settle(sent, _death(self.kernel_id, how, started=False)))
+
+    async def _guard(self, exists: Callable[[], Awaitable[bool]]) -> None:
+        """A kernel that is shut down says nothing, and its websocket stays open: ask the server when it is quiet."""
+        try:
+            while any(request.message.type == "execute_request" for request in self._requests.values()):
+                before = self._received
+                await asyncio.sleep(GUARD_EVERY)
+                with contextlib.suppress(Unavailable):
+                    if self._received == before and not await exists():
+                        return self._fail_all(_gone(self.kernel_id))
+        finally:
+            self._guarding = False
+
+    async def _recover(self) -> None:
+        """Come back after a cut while somebody waits, then find out which answers were lost."""
+        try:
+            await self._reconnect()
+        except CellwrightError as error:
+            self._fail_all(error)
+            return
+        finally:
+            self._recovering = False
+        lost = ReplyLost(
+            f"the connection to kernel {self.kernel_id} was cut while this ran, and its result was lost",
+            hint="The code has ended; look at its variables before you run it again",
+        )
+        await self._settle([request for request in self._requests.values() if request.incomplete], lost)
+
+    async def _reconnect(self) -> None:
+        give_up = asyncio.get_running_loop().time() + RECONNECT_SECONDS
+        for attempt in range(1000):
+            try:
+                return await self.ready()
+            except KernelGone:
+                raise
+            except CellwrightError:
+                if asyncio.get_running_loop().time() > give_up or self._closed:
+                    raise
+            await asyncio.sleep(RECONNECT_PAUSES[min(attempt, len(RECONNECT_PAUSES) - 1)])
+        return None
+
+    async def _settle(self, waiting: list[_Request], lost: CellwrightError) -> None:
+        """The shell answers in order: what has no answer when a later question has one, will never get one."""
+        try:
+            await self.ready()
+            await self._ask(self._new_request("shell", "kernel_info_request", {}))
+        except CellwrightError as error:
+            # After another cut the recovery settles them; otherwise nothing will.
+            if self._recovering:
+                return
+            lost = error
+        for request in waiting:
+            request.fail(lost)
+
+    def _fail_all(self, error: CellwrightError) -> None:
+        for request in tuple(self._requests.values()):
+            request.fail(error)
+
+
+def _death(kernel_id: str, how: str, *, started: bool) -> KernelDied:
+    if started:
+        return KernelDied(
+            f"kernel {kernel_id} {how} while this ran; all its variables are lost",
+            hint="Run the cells that make the variables again",
+        )
+    return KernelDied(
+        f"kernel {kernel_id} {how} before it said that this began; all its variables are lost",
+        hint="It may have run in part: look before you run it again",
+    )
+
+
+def _gone(kernel_id: str) -> KernelGone:
+    return KernelGone(
+        f"kernel {kernel_id} was shut down while this ran; all its variables are lost",
+        hint="Running a cell starts a new kernel; run the cells that make the variables again",
+    )
+
+
+def _execute_reply(reply: Message, *, incomplete: Callable[[], bool]) -> ExecuteReply:
+    content = reply.content
+    status = str(content.get("status", "error"))
+    count = content.get("execution_count")
+    return ExecuteReply(
+        status="ok" if status == "ok" else "aborted" if status in ("abort", "aborted") else "error",
+        execution_count=count if isinstance(count, int) else None,
+        ename=str(content.get("ename", "")),
+        evalue=str(content.get("evalue", "")),
+        traceback=tuple(map(str, content.get("traceback") or ())),
+        user_expressions=dict(content.get("user_expressions") or {}),
+        incomplete=incomplete(),
+    )

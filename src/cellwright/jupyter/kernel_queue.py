@@ -1,0 +1,246 @@
+"""The queue in front of one kernel: one execution at a time, in the order they came, each until its first error."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from cellwright.core.errors import CellwrightError, LimitReached
+from cellwright.jupyter.executions import (
+    CellRun,
+    Checkpoint,
+    Clock,
+    Execution,
+    Executions,
+    Interrupt,
+    Job,
+    RunError,
+    RunState,
+)
+from cellwright.jupyter.kernel import ExecuteReply, KernelConnection, KernelDied
+from cellwright.jupyter.kernel_channel import KernelGone, Message
+from cellwright.jupyter.outputs import Displays, deliver
+
+logger = logging.getLogger(__name__)
+
+MAX_WAITING = 100
+CHECKPOINT_EVERY = 5.0
+"""A document that changes all the time is never saved by itself."""
+
+
+class KernelQueue:
+    """Runs executions in one kernel. The kernel's own queue stays empty, so a batch can stop at its first error."""
+
+    def __init__(self, kernel: KernelConnection, interrupt: Interrupt, executions: Executions, clock: Clock) -> None:
+        self.kernel = kernel
+        self._interrupt = interrupt
+        self._executions = executions
+        self._clock = clock
+        self._displays = Displays()
+        self._waiting: deque[Execution] = deque()
+        self._current: tuple[Execution, CellRun] | None = None
+        self._worker: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._interrupting = asyncio.Lock()
+        self._known_restarts = kernel.restarts
+
+    @property
+    def busy(self) -> bool:
+        """Whether something of ours runs or waits here."""
+        return self._current is not None or bool(self._waiting)
+
+    def submit(self, principal_id: str, jobs: Sequence[Job], checkpoint: Checkpoint | None = None) -> Execution:
+        """Queue cells to run. `checkpoint` is called every few seconds while they run and once after: save there."""
+        if len(self._waiting) >= MAX_WAITING:
+            raise LimitReached(
+                f"{MAX_WAITING} executions wait for kernel {self.kernel.kernel_id} already",
+                hint="Wait for some to end, or cancel them",
+            )
+        kernel_id, created = self.kernel.kernel_id, self._clock()
+        execution = Execution(principal_id, kernel_id, jobs, self._displays, created=created, checkpoint=checkpoint)
+        execution.stops_with(lambda: self._stop(execution))
+        self._executions.add(execution)
+        self._waiting.append(execution)
+        for cell in execution.cells:
+            if cell.job.sink is not None:
+                cell.job.sink.announce()
+        self._ensure_worker()
+        return execution
+
+    async def close(self) -> None:
+        """Run nothing more. What waits is reported as not run; what runs goes on in the kernel, unwatched."""
+        tasks = [task for task in (self._worker, *self._tasks) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._drop_waiting("the connection to the kernel was closed")
+
+    def _ensure_worker(self) -> None:
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._work())
+            self._worker.add_done_callback(self._go_on)
+
+    def _go_on(self, worker: asyncio.Task[None]) -> None:
+        # A crash in one execution (it is logged) must not leave the others waiting for ever.
+        if self._waiting and not worker.cancelled():
+            self._ensure_worker()
+
+    async def _work(self) -> None:
+        while self._waiting:
+            execution = self._waiting.popleft()
+            try:
+                await self._run(execution)
+            finally:
+                self._current = None
+                self._skip_rest(execution, "it was not reached")
+                execution.finish()
+
+    async def _run(self, execution: Execution) -> None:
+        saving = self._start_checkpoints(execution)
+        try:
+            for cell in execution.cells:
+                if not await self._run_cell(execution, cell):
+                    self._skip_rest(execution, "an earlier cell did not end well")
+                    return
+        finally:
+            if saving is not None:
+                saving.cancel()
+            if execution.checkpoint is not None:
+                self._spawn(self._save(execution, execution.checkpoint))
+
+    async def _run_cell(self, execution: Execution, cell: CellRun) -> bool:
+        """Run one cell and say whether the next may follow."""
+        async with self._interrupting:
+            # An interrupt that is under way was meant for what ran before, and must not hit this cell.
+            code = None if execution.cancelled else cell.job.code()
+        if code is None:
+            self._skip(cell, "it was cancelled" if execution.cancelled else "the cell was deleted before its turn")
+            return not execution.cancelled
+        self._current = (execution, cell)
+        if cell.job.sink is not None:
+            cell.job.sink.begin()
+        try:
+            reply = await self.kernel.execute(
+                code, lambda message: self._take(execution, cell, message), store_history=cell.job.store_history
+            )
+        except CellwrightError as error:
+            self._note_failure(execution, cell, error)
+        else:
+            self._note_reply(execution, cell, reply)
+        finally:
+            self._current = None
+            self._close_cell(cell)
+        return cell.state is RunState.DONE
+
+    def _take(self, execution: Execution, cell: CellRun, message: Message) -> None:
+        if cell.state is RunState.QUEUED:
+            self._note_start(execution, cell)
+        sinks = (cell.memory,) if cell.job.sink is None else (cell.memory, cell.job.sink)
+        deliver(message, self._displays, *sinks)
+
+    def _note_start(self, execution: Execution, cell: CellRun) -> None:
+        cell.state = RunState.RUNNING
+        cell.started = self._clock()
+        if self.kernel.restarts != self._known_restarts:
+            self._known_restarts = self.kernel.restarts
+            execution.notes.append("The kernel was restarted since the last run here: earlier variables are gone")
+        if execution.cancelled:
+            self._spawn(self._stop_late(execution))
+
+    def _note_reply(self, execution: Execution, cell: CellRun, reply: ExecuteReply) -> None:
+        cell.execution_count = reply.execution_count
+        if reply.incomplete:
+            cell.notes.append("The connection to the kernel was cut for a moment: output may be missing")
+        if reply.status == "ok":
+            cell.state = RunState.DONE
+        elif reply.status == "aborted":
+            cell.state = RunState.NOT_RUN
+            cell.error = RunError(
+                "NOT_RUN",
+                "the kernel dropped it, because what ran before it failed or was interrupted",
+                hint="Run it again",
+            )
+        else:
+            interrupted = execution.cancelled or reply.ename == "KeyboardInterrupt"
+            cell.state = RunState.INTERRUPTED if interrupted else RunState.ERROR
+            cell.error = RunError(reply.ename, reply.evalue, reply.traceback)
+
+    def _note_failure(self, execution: Execution, cell: CellRun, error: CellwrightError) -> None:
+        cell.error = RunError(error.code, error.message, hint=error.hint)
+        if isinstance(error, KernelDied | KernelGone):
+            cell.state = RunState.DIED
+            self._known_restarts = self.kernel.restarts
+            self._drop_waiting("the kernel died before its turn, and its variables are lost")
+        else:
+            cell.state = RunState.ERROR if cell.state is RunState.RUNNING else RunState.NOT_RUN
+            self._skip_rest(execution, "the kernel could not be reached")
+
+    def _close_cell(self, cell: CellRun) -> None:
+        cell.ended = self._clock()
+        if not cell.state.ended:
+            cell.state = RunState.ERROR
+            cell.error = RunError("INTERNAL_ERROR", "cellwright stopped watching it; the kernel may go on running it")
+        if cell.job.sink is not None:
+            cell.job.sink.end(cell.execution_count)
+            if cell.job.sink.detached:
+                cell.notes.append(f"The notebook does not show this run: {cell.job.sink.detached}")
+
+    def _skip(self, cell: CellRun, why: str) -> None:
+        cell.state = RunState.NOT_RUN
+        cell.ended = self._clock()
+        cell.error = cell.error or RunError("NOT_RUN", why)
+        if cell.job.sink is not None:
+            cell.job.sink.abandon()
+
+    def _skip_rest(self, execution: Execution, why: str) -> None:
+        for cell in execution.cells:
+            if cell.state is RunState.QUEUED:
+                self._skip(cell, why)
+
+    def _drop_waiting(self, why: str) -> None:
+        while self._waiting:
+            self._drop(self._waiting.popleft(), why)
+
+    def _drop(self, execution: Execution, why: str) -> None:
+        self._skip_rest(execution, why)
+        execution.finish()
+
+    async def _stop(self, execution: Execution) -> None:
+        if execution in self._waiting:
+            self._waiting.remove(execution)
+            self._drop(execution, "it was cancelled")
+            return
+        async with self._interrupting:
+            current = self._current
+            # Before our code has begun the kernel is busy with somebody else's: theirs is not ours to interrupt.
+            if current is not None and current[0] is execution and current[1].state is RunState.RUNNING:
+                await self._interrupt()
+
+    async def _stop_late(self, execution: Execution) -> None:
+        try:
+            await self._stop(execution)
+        except CellwrightError as error:
+            execution.notes.append(f"It was cancelled, but the interrupt failed: {error.message}")
+
+    def _start_checkpoints(self, execution: Execution) -> asyncio.Task[None] | None:
+        checkpoint = execution.checkpoint
+        return None if checkpoint is None else self._spawn(self._keep_saving(execution, checkpoint))
+
+    async def _keep_saving(self, execution: Execution, checkpoint: Checkpoint) -> None:
+        while True:
+            await asyncio.sleep(CHECKPOINT_EVERY)
+            await self._save(execution, checkpoint)
+
+    async def _save(self, execution: Execution, checkpoint: Checkpoint) -> None:
+        try:
+            await checkpoint()
+        except CellwrightError as error:
+            logger.warning("execution_checkpoint_failed execution=%s error=%s", execution.id, error)
+            execution.notes.append(f"The notebook could not be saved: {error.message}")
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

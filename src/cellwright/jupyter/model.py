@@ -1,0 +1,216 @@
+"""What a Jupyter server has, as values: files, cells, outputs, kernels, sessions."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, cast
+
+JsonObject = dict[str, Any]
+
+
+class FileKind(StrEnum):
+    NOTEBOOK = "notebook"
+    FILE = "file"
+    DIRECTORY = "directory"
+
+
+class CellType(StrEnum):
+    CODE = "code"
+    MARKDOWN = "markdown"
+    RAW = "raw"
+
+
+class RoomKind(StrEnum):
+    """How a document is shared. The only two that may be joined: another opens a second room on the same file."""
+
+    NOTEBOOK = "json:notebook"
+    TEXT = "text:file"
+
+    def as_json(self) -> dict[str, str]:
+        kept_as, _, kind = self.value.partition(":")
+        return {"format": kept_as, "type": kind}
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """A file or folder as the server describes it. Times are UTC."""
+
+    path: str
+    kind: FileKind
+    created: datetime
+    last_modified: datetime
+    size: int | None = None
+    writable: bool = True
+    mime_type: str | None = None
+    hash: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """A file with what is in it: a notebook's JSON, or text, or base64 when `format` says so."""
+
+    info: FileInfo
+    content: Any
+    format: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOutput:
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class DataOutput:
+    """`display_data`, or `execute_result` when it has a count."""
+
+    data: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    execution_count: int | None = None
+    is_result: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorOutput:
+    name: str
+    value: str
+    traceback: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownOutput:
+    """An output type that we do not know; kept as it is."""
+
+    raw: Mapping[str, Any]
+
+
+Output = StreamOutput | DataOutput | ErrorOutput | UnknownOutput
+
+
+@dataclass(frozen=True, slots=True)
+class CellHead:
+    """A cell without its outputs: what an outline needs."""
+
+    id: str
+    cell_type: str
+    """`code`, `markdown`, `raw`, or whatever the file says."""
+    source: str
+    revision: str
+    """Short hash of the source: give it as `expect` with an edit."""
+    execution_count: int | None = None
+    running: bool = False
+    output_count: int = 0
+    failed: bool = False
+    """Whether its outputs end with an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell as it was at one moment."""
+
+    index: int
+    head: CellHead
+    outputs: tuple[Output, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    attachments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def id(self) -> str:
+        return self.head.id
+
+    @property
+    def source(self) -> str:
+        return self.head.source
+
+
+@dataclass(frozen=True, slots=True)
+class NewCell:
+    source: str
+    cell_type: CellType = CellType.CODE
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSpec:
+    """A kind of kernel that can be started."""
+
+    name: str
+    display_name: str
+    language: str
+    resources: Mapping[str, str]
+    is_default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KernelInfo:
+    """A running kernel."""
+
+    id: str
+    name: str
+    state: str
+    last_activity: datetime | None = None
+    connections: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A document (or console) and the kernel that runs it."""
+
+    id: str
+    path: str
+    name: str
+    type: str
+    kernel: KernelInfo | None
+
+
+def revision_of(source: str) -> str:
+    """A short name for this exact text."""
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+
+
+def timestamp(text: str) -> datetime:
+    """A time as Jupyter writes it, in UTC."""
+    moment = datetime.fromisoformat(text)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def joined(value: object) -> str:
+    """Multi-line text as files keep it (a list of lines) or as documents do (one string)."""
+    if isinstance(value, list):
+        return "".join(str(part) for part in cast("list[object]", value))
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def count_of(value: object) -> int | None:
+    """An execution count: shared documents keep numbers as floats."""
+    return int(value) if isinstance(value, int | float) else None
+
+
+def output_from_json(raw: Mapping[str, Any]) -> Output:
+    """One output as a value. Whatever is missing is empty; nothing is guessed."""
+    match raw.get("output_type"):
+        case "stream":
+            return StreamOutput(str(raw.get("name", "stdout")), joined(raw.get("text")))
+        case "display_data" | "execute_result" as kind:
+            data = {mime: _mime_value(mime, value) for mime, value in _mapping(raw.get("data")).items()}
+            is_result = kind == "execute_result"
+            return DataOutput(data, _mapping(raw.get("metadata")), count_of(raw.get("execution_count")), is_result)
+        case "error":
+            lines = raw.get("traceback")
+            traceback = tuple(joined(line) for line in cast("list[object]", lines)) if isinstance(lines, list) else ()
+            return ErrorOutput(joined(raw.get("ename")), joined(raw.get("evalue")), traceback)
+        case _:
+            return UnknownOutput(dict(raw))
+
+
+def _mapping(value: object) -> JsonObject:
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def _mime_value(mime: str, value: object) -> object:
+    return value if mime.endswith("json") else joined(value)

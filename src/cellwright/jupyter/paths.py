@@ -1,0 +1,155 @@
+"""Paths of a Jupyter server: relative to its root, `/` between names, checked where they enter."""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+
+from cellwright.core.errors import InvalidArgument
+
+MAX_PATH_BYTES = 4_000
+MAX_NAME_BYTES = 255
+LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
+DEFAULT_PORTS = {"http": 80, "https": 443}
+RTC_DRIVE = "RTC:"
+"""JupyterLab puts this before the path in its address when the notebook is shared."""
+
+# Tab and line breaks are legal in names on the machines Jupyter runs on; the rest of the controls only ever mean trouble.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+_DRIVE = re.compile(r"[A-Za-z]:")
+_VIEWS = re.compile(r"/(?:(?:lab|doc)(?:/workspaces/[^/]+)?/tree|tree|notebooks|edit|view)/(?P<path>.+)")
+
+
+def _disguised(name: str) -> bool:
+    """Whether the name turns into a step out of its folder once it is decoded or normalised by somebody else."""
+    previous = ""
+    while name != previous:
+        previous, name = name, unicodedata.normalize("NFKC", unquote(name))
+    return name in ("", ".", "..") or "/" in name or "\\" in name or "\x00" in name
+
+
+def _bad_name(name: str) -> bool:
+    return (
+        name != name.rstrip(". ")
+        or "\\" in name
+        or _CONTROL.search(name) is not None
+        or _disguised(name)
+        or len(name.encode("utf-8")) > MAX_NAME_BYTES
+    )
+
+
+def _is_bad(path: str) -> bool:
+    if len(path) > MAX_PATH_BYTES or _CONTROL.search(path) is not None or _DRIVE.match(path) is not None:
+        return True
+    return len(path.encode("utf-8")) > MAX_PATH_BYTES or any(_bad_name(name) for name in path.split("/"))
+
+
+def _refusal(given: str) -> InvalidArgument:
+    shown = given if len(given) <= 80 else f"{given[:80]}…"  # noqa: PLR2004 - enough to recognise it
+    return InvalidArgument(
+        f"{shown!a} is not a path on the Jupyter server",
+        hint="Paths are relative to the server's root, with / between names: folder/analysis.ipynb",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DocPath:
+    """A file or folder on a Jupyter server. Making one checks it; a leading `/` is dropped."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        path = self.text.removeprefix("/")
+        if _is_bad(path):
+            raise _refusal(self.text)
+        object.__setattr__(self, "text", path)
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def name(self) -> str:
+        return self.text.rpartition("/")[2]
+
+    @property
+    def parent(self) -> "DocPath | None":
+        """The folder it is in; None is the server's root."""
+        folder = self.text.rpartition("/")[0]
+        return DocPath(folder) if folder else None
+
+    @property
+    def is_notebook(self) -> bool:
+        return self.text.endswith(".ipynb")
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether it, or a folder above it, is hidden: `.git`, `.ipynb_checkpoints`, …"""
+        return any(name.startswith(".") for name in self.text.split("/"))
+
+    @property
+    def quoted(self) -> str:
+        """For use in a URL: no character of a name can end the path or start a query."""
+        return "/".join(quote(name, safe="") for name in self.text.split("/"))
+
+    @classmethod
+    def from_quoted(cls, quoted: str) -> Self:
+        """The reverse of `quoted`. A separator hidden inside a name is refused."""
+        names = [unquote(name, errors="strict") for name in quoted.split("/")]
+        if any("/" in name for name in names):
+            raise _refusal(quoted)
+        return cls("/".join(names))
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookPath(DocPath):
+    """The path of a notebook file."""
+
+    def __post_init__(self) -> None:
+        # Not super(): a dataclass with slots is rebuilt, and the old class would be meant.
+        DocPath.__post_init__(self)
+        if not self.is_notebook:
+            raise InvalidArgument(
+                f"{self.text!a} is not a notebook", hint="A notebook's path ends with .ipynb; list_nbs shows them"
+            )
+
+
+def folder_path(text: str) -> DocPath | None:
+    """A folder as tools take it: empty, `/` and `.` mean the server's root, which is None."""
+    trimmed = text.strip("/")
+    return None if trimmed in ("", ".") and not text.startswith("//") else DocPath(text.rstrip("/"))
+
+
+def path_from_url(url: str, base_url: str) -> NotebookPath:
+    """The notebook that an address of this Jupyter server shows."""
+    elsewhere = InvalidArgument(
+        f"{url[:200]!a} is not an address of the Jupyter server {base_url}",
+        hint="Open the notebook in JupyterLab and copy the address from the browser",
+    )
+    try:
+        given, base = urlsplit(url), urlsplit(base_url)
+        same = _same_server(given, base)
+    except ValueError as error:
+        raise elsewhere from error
+    prefix = base.path.rstrip("/")
+    if not same or not given.path.startswith(f"{prefix}/"):
+        raise elsewhere
+    match = _VIEWS.fullmatch(given.path[len(prefix) :])
+    if match is None:
+        raise elsewhere
+    try:
+        return _without_drive(NotebookPath.from_quoted(match["path"]))
+    except UnicodeDecodeError as error:
+        raise elsewhere from error
+
+
+def _without_drive(path: NotebookPath) -> NotebookPath:
+    return NotebookPath(path.text.removeprefix(RTC_DRIVE))
+
+
+def _same_server(given: SplitResult, base: SplitResult) -> bool:
+    if given.scheme not in DEFAULT_PORTS or given.username is not None or given.password is not None:
+        return False
+    ports = [address.port or DEFAULT_PORTS[address.scheme] for address in (given, base)]
+    hosts = {given.hostname, base.hostname}
+    return ports[0] == ports[1] and (len(hosts) == 1 or hosts <= LOOPBACK_HOSTS)

@@ -1,0 +1,136 @@
+"""The port: what the engine needs of a Jupyter server, whichever way it is reached.
+
+`Jupyter` is filled in by the remote adapter (HTTP and websockets, any server by its address) and by the local adapter (inside
+Jupyter Server). Nothing above this line knows which one runs.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cellwright.jupyter.kernel_channel import KernelChannel
+from cellwright.jupyter.model import (
+    FileContent,
+    FileInfo,
+    FileKind,
+    KernelInfo,
+    KernelSpec,
+    RoomKind,
+    SessionInfo,
+)
+from cellwright.jupyter.paths import DocPath, NotebookPath
+
+
+class RoomClosed(Exception):
+    """The channel of a room ended. Codes are those of websockets, and Jupyter's own from 4400 on."""
+
+    def __init__(self, code: int | None, reason: str) -> None:
+        super().__init__(f"{code} {reason}".strip())
+        self.code, self.reason = code, reason
+
+
+class RoomChannel(Protocol):
+    """A duplex way to one room: binary messages, in order. Websocket or memory."""
+
+    async def send(self, message: bytes) -> None:
+        """Hand the message over, or raise RoomClosed."""
+        ...
+
+    async def receive(self) -> bytes:
+        """The next message, or RoomClosed."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RoomAccess:
+    """A way into a room, and what its server is known to do."""
+
+    id: str
+    channel: RoomChannel
+    answers_saves: bool = True
+    """Whether the server answers a request to save; otherwise only its own autosave writes the file."""
+    echoes: bool = True
+    """Whether the server sends our own updates back: the sign that it still passes changes on to others."""
+
+
+class Documents(Protocol):
+    """Files, and the rooms in which they are shared."""
+
+    @property
+    def url(self) -> str:
+        """The base URL that people use in a browser, without a slash at its end."""
+        ...
+
+    async def live(self) -> bool:
+        """Whether documents are shared here: if so, an open document's file is never written directly."""
+        ...
+
+    async def join(self, path: DocPath, kind: RoomKind) -> RoomAccess:
+        """A way into the document's room. NotFound, before anything is opened, if there is no such file."""
+        ...
+
+    async def stat(self, path: DocPath, *, with_hash: bool = False) -> FileInfo: ...
+    async def read(self, path: DocPath, kind: FileKind) -> FileContent: ...
+    async def write(self, path: DocPath, kind: FileKind, content: object, *, expect: FileInfo | None) -> FileInfo:
+        """Replace the file; with `expect`, only if it is still as it was then, else Conflict."""
+        ...
+
+    async def create(self, path: DocPath, kind: FileKind, content: object = None) -> FileInfo: ...
+    async def rename(self, path: DocPath, new_path: DocPath) -> FileInfo: ...
+    async def copy(self, path: DocPath, copy_path: DocPath) -> FileInfo: ...
+    async def delete(self, path: DocPath) -> None: ...
+    async def folder(self, folder: DocPath | None) -> Sequence[FileInfo]: ...
+    async def walk(self, folder: DocPath | None) -> Sequence[FileInfo]: ...
+
+
+class Kernels(Protocol):
+    """Kernels, and the sessions that bind them to notebooks."""
+
+    @property
+    def url(self) -> str: ...
+
+    async def specs(self) -> Sequence[KernelSpec]: ...
+    async def kernels(self) -> Sequence[KernelInfo]: ...
+    async def kernel(self, kernel_id: str) -> KernelInfo: ...
+    async def start_kernel(self, name: str | None = None) -> KernelInfo: ...
+    async def interrupt(self, kernel_id: str) -> None: ...
+    async def restart(self, kernel_id: str) -> KernelInfo: ...
+    async def shut_down(self, kernel_id: str) -> None: ...
+
+    async def sessions(self) -> Sequence[SessionInfo]: ...
+    async def session_of(self, path: NotebookPath) -> SessionInfo | None:
+        """The session of this notebook, as it is now: a person may have switched its kernel."""
+        ...
+
+    async def start_session(
+        self, path: NotebookPath, *, kernel_name: str | None = None, kernel_id: str | None = None
+    ) -> SessionInfo:
+        """Bind the notebook to a new kernel, or to a running one. A person's tab picks it up."""
+        ...
+
+    async def switch_kernel(
+        self, session_id: str, *, kernel_name: str | None = None, kernel_id: str | None = None
+    ) -> SessionInfo: ...
+    async def end_session(self, session_id: str) -> None: ...
+
+    async def open_channel(self, kernel_id: str, session_id: str) -> KernelChannel:
+        """A message channel to a running kernel. The same `session_id` gets missed messages replayed where possible."""
+        ...
+
+
+class Jupyter(Protocol):
+    """A notebook workspace. Documents and kernels may live on two servers."""
+
+    @property
+    def documents(self) -> Documents: ...
+
+    @property
+    def kernels(self) -> Kernels: ...
+
+    async def about(self) -> Mapping[str, object]:
+        """What is known of the servers, for people: versions, whether documents are shared."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,224 @@
+"""The remote adapter: any Jupyter server by its address, over HTTP and websockets."""
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Self
+from urllib.parse import quote
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+
+from cellwright.core.errors import CellwrightError, InvalidArgument, LimitReached, Unavailable
+from cellwright.jupyter.address import JupyterAddress
+from cellwright.jupyter.contents import MAX_READ_BYTES, Contents
+from cellwright.jupyter.errors import JupyterDenied
+from cellwright.jupyter.kernel_channel import TCP_QUICKACK
+from cellwright.jupyter.kernelrest import RemoteKernels
+from cellwright.jupyter.model import FileKind, RoomKind
+from cellwright.jupyter.paths import DocPath
+from cellwright.jupyter.port import RoomAccess, RoomClosed
+from cellwright.jupyter.rest import DENIED, METHOD_NOT_ALLOWED, NOT_FOUND, Rest
+
+OPEN_SECONDS = 15.0
+CLOSE_SECONDS = 3.0
+PING_SECONDS = 20.0
+SILENT_SECONDS = 60.0
+"""A server that loads a large notebook does not answer pings meanwhile."""
+
+
+class Sharing(StrEnum):
+    """How a server shares documents."""
+
+    COLLABORATION = "jupyter-collaboration"
+    DOCUMENTS = "jupyter-server-documents"
+    NONE = "none"
+
+
+class WebsocketRoomChannel:
+    """A room's channel over a websocket."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
+        self._socket: socket.socket | None = connection.transport.get_extra_info("socket")
+        self._acknowledge_at_once()
+
+    async def send(self, message: bytes) -> None:
+        try:
+            await self._connection.send(message)
+        except ConnectionClosed as error:
+            raise self._closed() from error
+
+    async def receive(self) -> bytes:
+        while True:
+            try:
+                message = await self._connection.recv()
+            except ConnectionClosed as error:
+                raise self._closed() from error
+            self._acknowledge_at_once()
+            if isinstance(message, bytes):
+                return message
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    def _acknowledge_at_once(self) -> None:
+        # The server's socket has Nagle on, so a late acknowledgement costs 40 ms. The kernel clears the option again.
+        if TCP_QUICKACK is not None and self._socket is not None and self._socket.fileno() >= 0:
+            self._socket.setsockopt(socket.IPPROTO_TCP, TCP_QUICKACK, 1)
+
+    def _closed(self) -> RoomClosed:
+        return RoomClosed(self._connection.close_code, self._connection.close_reason or "")
+
+
+class RemoteDocuments(Contents):
+    """Files of one server, and the rooms it shares them in."""
+
+    def __init__(self, rest: Rest) -> None:
+        super().__init__(rest)
+        self._sharing: Sharing | None = None
+        self._probing = asyncio.Lock()
+
+    @property
+    def url(self) -> str:
+        return self._rest.address.url
+
+    async def live(self) -> bool:
+        return await self.sharing() is not Sharing.NONE
+
+    async def sharing(self) -> Sharing:
+        """Asked once; a server that changes its mind has been restarted, and then `forget` is called."""
+        async with self._probing:
+            if self._sharing is None:
+                self._sharing = await self._probe()
+            return self._sharing
+
+    def forget(self) -> None:
+        """Ask again next time what the server offers."""
+        self._sharing = None
+
+    async def _probe(self) -> Sharing:
+        answer = await self._rest.probe("GET", "api/collaboration/session/x", "collaboration")
+        if answer.status == METHOD_NOT_ALLOWED:
+            return Sharing.NONE if await self._lab_ignores_it() else Sharing.COLLABORATION
+        # Any server with file ids answers the second question, only one that shares documents has rooms as well.
+        room = await self._rest.probe("GET", "api/collaboration/room/x", "collaboration")
+        if room.status == NOT_FOUND:
+            return Sharing.NONE
+        indexed = await self._rest.probe("POST", "api/fileid/index", "file ids")
+        return Sharing.NONE if indexed.status == NOT_FOUND else Sharing.DOCUMENTS
+
+    async def _lab_ignores_it(self) -> bool:
+        """With `disable_rtc` the rooms are there, but people's JupyterLab saves files past them."""
+        page = await self._rest.probe("GET", "lab", "JupyterLab")
+        return page.is_success and b'"disableRTC": true' in page.body
+
+    async def join(self, path: DocPath, kind: RoomKind) -> RoomAccess:
+        # Joining the room of a file that is not there stops live updates in every room of the server.
+        await self._check_joinable(path, kind)
+        if await self.sharing() is Sharing.DOCUMENTS:
+            room = f"{kind.value}:{await self._file_id(path)}"
+            return RoomAccess(room, await self._connect(room, ""), answers_saves=False, echoes=False)
+        about, place = f"file {path}", f"api/collaboration/session/{path.quoted}"
+        answer = await self._rest.request("PUT", place, about, body=kind.as_json())
+        session = answer.json()
+        room = f"{session['format']}:{session['type']}:{session['fileId']}"
+        return RoomAccess(room, await self._connect(room, f"?sessionId={quote(session['sessionId'], safe='')}"))
+
+    async def _check_joinable(self, path: DocPath, kind: RoomKind) -> None:
+        info = await self.stat(path)
+        if info.kind is FileKind.DIRECTORY:
+            raise InvalidArgument(f"{path} is a folder", hint="list_documents shows what is in it")
+        if (info.size or 0) > MAX_READ_BYTES:
+            raise LimitReached(f"{path} has {info.size} bytes; at most {MAX_READ_BYTES} are opened")
+        if (info.kind is FileKind.NOTEBOOK) != (kind is RoomKind.NOTEBOOK):
+            raise InvalidArgument(f"{path} is a {info.kind}", hint="Use the notebook tools for .ipynb files only")
+
+    async def _file_id(self, path: DocPath) -> str:
+        answer = await self._rest.request("POST", "api/fileid/index", f"file {path}", parameters={"path": path.text})
+        return str(answer.json()["id"])
+
+    async def _connect(self, room: str, query: str) -> WebsocketRoomChannel:
+        address = self._rest.address
+        try:
+            connection = await connect(
+                f"{address.websocket_url}/api/collaboration/room/{quote(room, safe=':')}{query}",
+                additional_headers=await self._rest.websocket_headers(),
+                max_size=None,
+                compression=None if address.is_loopback else "deflate",
+                proxy=None if address.is_loopback else True,
+                open_timeout=OPEN_SECONDS,
+                close_timeout=CLOSE_SECONDS,
+                ping_interval=PING_SECONDS,
+                ping_timeout=SILENT_SECONDS,
+            )
+        except InvalidStatus as error:
+            raise self._refused(room, error.response.status_code) from error
+        except (OSError, TimeoutError, InvalidHandshake) as error:
+            raise Unavailable(f"no connection to {address.url} for room {room}: {error}", hint="Try again") from error
+        return WebsocketRoomChannel(connection)
+
+    def _refused(self, room: str, status: int) -> CellwrightError:
+        if status in DENIED:
+            return JupyterDenied(
+                f"{self.url} does not let us into room {room} ({status})", hint="Check the Jupyter token"
+            )
+        return Unavailable(f"{self.url} answered {status} when we joined room {room}", hint="Try again")
+
+    async def fork(self, room: str, *, synchronize: bool, title: str, description: str) -> str:
+        """A copy of a shared document to propose changes in; its room's id."""
+        body = {"synchronize": synchronize, "title": title, "description": description}
+        answer = await self._rest.request(
+            "PUT", f"api/collaboration/fork/{quote(room, safe=':')}", f"room {room}", body=body
+        )
+        return str(answer.json()["fork_roomid"])
+
+    async def forks(self, room: str) -> Mapping[str, Any]:
+        return await self._rest.get(f"api/collaboration/fork/{quote(room, safe=':')}", f"room {room}")
+
+    async def end_fork(self, fork: str, *, merge: bool) -> None:
+        path = f"api/collaboration/fork/{quote(fork, safe=':')}"
+        await self._rest.request("DELETE", path, f"fork {fork}", parameters={"merge": "true" if merge else "false"})
+
+    async def join_fork(self, fork: str) -> RoomAccess:
+        return RoomAccess(fork, await self._connect(fork, ""))
+
+
+class RemoteJupyter:
+    """A workspace on one Jupyter server, or with documents on one and kernels on another."""
+
+    def __init__(self, documents: JupyterAddress, kernels: JupyterAddress | None = None) -> None:
+        self._rests = [Rest(documents)]
+        if kernels is not None and kernels != documents:
+            self._rests.append(Rest(kernels))
+        self._documents = RemoteDocuments(self._rests[0])
+        self._kernels = RemoteKernels(self._rests[-1])
+
+    @property
+    def documents(self) -> RemoteDocuments:
+        return self._documents
+
+    @property
+    def kernels(self) -> RemoteKernels:
+        return self._kernels
+
+    async def about(self) -> Mapping[str, object]:
+        version = await self._rests[0].get("api", "version")
+        status = await self._rests[-1].get("api/status", "status")
+        return {
+            "documents_url": self._documents.url,
+            "kernels_url": self._kernels.url,
+            "jupyter_server": version.get("version"),
+            "sharing": (await self._documents.sharing()).value,
+            "kernels": status.get("kernels"),
+        }
+
+    async def close(self) -> None:
+        await asyncio.gather(*(rest.close() for rest in self._rests))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

@@ -1,0 +1,311 @@
+"""A shared document: our replica of it, joined over a channel, kept equal to everybody else's."""
+
+import asyncio
+import itertools
+import json
+import logging
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, cast
+
+from pycrdt import (
+    Assoc,
+    Awareness,
+    Decoder,
+    Doc,
+    Encoder,
+    StickyIndex,
+    Text,
+    TransactionEvent,
+    YMessageType,
+    YSyncMessageType,
+    create_awareness_message,
+    create_sync_message,  # pyright: ignore[reportUnknownVariableType] - its Doc has no parameter
+    create_update_message,
+    handle_sync_message,  # pyright: ignore[reportUnknownVariableType]
+    read_message,
+)
+
+from cellwright.core.errors import CellwrightError, InvalidArgument, NotFound, Unavailable
+from cellwright.jupyter.errors import JupyterDenied, RoomLost, UnknownOutcome
+from cellwright.jupyter.port import RoomAccess, RoomClosed
+from cellwright.jupyter.presence import Collaborator
+
+log = logging.getLogger(__name__)
+
+JOIN_SECONDS = 30.0
+FLUSH_SECONDS = 20.0
+SAVE_SECONDS = 20.0
+LEAVE_SECONDS = 3.0
+ECHO_SECONDS = 2.0
+RAW = 2
+"""Jupyter's own message type, beside those of the Y protocol."""
+REMOTE = "remote"
+"""The origin of transactions that came from others: they are not sent back."""
+
+
+def came_from_others(event: BaseEvent | TransactionEvent) -> bool:
+    """Whether the transaction of a Y event was made by others. A document's event knows the hash, the others the origin."""
+    origin: object = cast("Any", event).transaction.origin
+    return (origin() if callable(origin) else origin) in (REMOTE, hash(REMOTE))
+
+
+class Saved(StrEnum):
+    """What the server says about a request to save. It says success even where writing the file failed."""
+
+    SUCCESS = "success"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    UNANSWERED = "unanswered"
+
+
+class Room:
+    """One replica of one document.
+
+    Once its connection is lost a replica is of no more use and is never joined again: pushing what it holds into a document
+    that was loaded anew is how cells get doubled. Whoever needs the document makes a new room.
+    """
+
+    def __init__(self, access: RoomAccess, who: Collaborator) -> None:
+        self.id = access.id
+        # 32 bits as in Yjs: servers with an older pycrdt cut longer ids, and our own edits come back doubled. 0 is the
+        # id under which servers load files.
+        self.doc: Doc[Any] = Doc(client_id=1 + secrets.randbelow(2**32 - 1))
+        self.awareness = Awareness(self.doc)
+        self._access = access
+        self._who = who
+        self._outgoing: asyncio.Queue[bytes] = asyncio.Queue()
+        self._barriers: deque[asyncio.Future[None]] = deque()
+        self._saves: dict[int, asyncio.Future[str]] = {}
+        self._save_ids = itertools.count(1)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._lost: CellwrightError | None = None
+        self._on_lost: list[Callable[[], None]] = []
+        self._leaving = False
+        self._echo_due: float | None = None
+
+    async def join(self) -> None:
+        """Get the document. Raises what kept us out."""
+        self._document_subscription = self.doc.observe(self._send_own_update)
+        self._awareness_subscription = self.awareness.observe(self._send_awareness)
+        self._tasks = [asyncio.create_task(work) for work in (self._receive(), self._send(), self.awareness.start())]
+        for task in self._tasks:
+            task.add_done_callback(self._ended)
+        self.awareness.set_local_state({"user": self._who.as_json(), "autosave": True})
+        joined = False
+        try:
+            await self._barrier(JOIN_SECONDS)
+            joined = True
+        except UnknownOutcome as error:
+            raise Unavailable(f"Jupyter did not send the document of room {self.id}", hint="Try again") from error
+        finally:
+            if not joined:
+                await self._close()
+
+    @property
+    def is_open(self) -> bool:
+        return self._lost is None and not self._leaving
+
+    @property
+    def reaches_others(self) -> bool:
+        """False when the server takes our changes but has stopped passing them on (they still reach the file)."""
+        overdue = self._echo_due is not None and time.monotonic() - self._echo_due > ECHO_SECONDS
+        return not (self._access.echoes and overdue)
+
+    def check_open(self) -> None:
+        """Raise if nothing can be changed here any more."""
+        if self._lost is not None:
+            raise self._lost
+        if self._leaving:
+            raise RoomLost(f"room {self.id} was left", hint="Try again")
+
+    def when_lost(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once, when the connection is gone, for whatever reason."""
+        self._on_lost.append(callback)
+
+    async def flush(self, timeout: float = FLUSH_SECONDS) -> None:  # noqa: ASYNC109 - the bound is the point
+        """Return when the server has applied all that was changed here before. UnknownOutcome if that cannot be known."""
+        await self._barrier(timeout)
+
+    async def save(self, timeout: float = SAVE_SECONDS) -> Saved:  # noqa: ASYNC109
+        """Ask the server to write the file now."""
+        # A save is handled at once, changes go through a queue: without the barrier the file would lack our last change.
+        await self._barrier(timeout)
+        if not self._access.answers_saves:
+            return Saved.UNANSWERED
+        number = next(self._save_ids)
+        answer = self._saves[number] = asyncio.get_running_loop().create_future()
+        message = Encoder()
+        message.write_var_uint(RAW)
+        message.write_var_string("save")
+        message.write_var_uint(number)
+        self._outgoing.put_nowait(message.to_bytes())
+        try:
+            return Saved(await asyncio.wait_for(answer, timeout))
+        except TimeoutError:
+            return Saved.UNANSWERED
+        finally:
+            self._saves.pop(number, None)
+
+    def point_at(self, text: Text, start: int, end: int | None = None) -> None:
+        """Show our cursor at these byte offsets of a shared text."""
+        length = len(text)
+        if length == 0:
+            return
+        head = end if end is not None else start
+        cursor = {"anchor": _sticky(text, min(start, length)), "head": _sticky(text, min(head, length))}
+        self.awareness.set_local_state_field("cursors", [{**cursor, "primary": True, "empty": head == start}])
+
+    def others(self) -> list[str]:
+        """The names of those who are here too, as far as they have said."""
+        names: list[str] = []
+        for client, state in self.awareness.states.items():
+            if client != self.awareness.client_id:
+                user: dict[str, object] = state.get("user") or {}
+                names.append(str(user.get("display_name") or user.get("name") or "somebody"))
+        return names
+
+    async def leave(self) -> None:
+        """Say goodbye and close. What was changed and not yet flushed is sent first."""
+        if self._leaving:
+            return
+        if self._lost is None:
+            self.awareness.set_local_state(None)
+            try:
+                await self._barrier(LEAVE_SECONDS)
+            except CellwrightError as error:
+                log.info("room left without an answer room=%s error=%s", self.id, error)
+        self._leaving = True
+        await self._close()
+
+    async def _close(self) -> None:
+        self._leaving = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._access.channel.close()
+        self.doc.unobserve(self._document_subscription)
+        self.awareness.unobserve(self._awareness_subscription)
+
+    async def _barrier(self, timeout: float) -> None:  # noqa: ASYNC109
+        self.check_open()
+        answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._barriers.append(answered)
+        # The server answers in order: when it answers this, it has taken in all that was sent before.
+        self._outgoing.put_nowait(create_sync_message(self.doc))
+        try:
+            await asyncio.wait_for(answered, timeout)
+        except TimeoutError as error:
+            raise UnknownOutcome(
+                f"Jupyter did not acknowledge within {timeout:g} s in room {self.id}",
+                hint="Read the document again to see whether the change arrived",
+            ) from error
+
+    def _send_own_update(self, event: TransactionEvent) -> None:
+        if not came_from_others(event) and self.is_open:
+            if self._echo_due is None:
+                self._echo_due = time.monotonic()
+            self._outgoing.put_nowait(create_update_message(event.update))
+
+    def _send_awareness(self, topic: str, changes: tuple[dict[str, Any], Any]) -> None:
+        change, origin = changes
+        if topic == "update" and origin == "local":
+            clients = [client for group in change.values() for client in group]
+        elif (
+            topic == "change" and origin == REMOTE and change["added"] and self.awareness.get_local_state() is not None
+        ):
+            # The server tells newcomers nothing of those who were here before: say it again.
+            clients = [self.awareness.client_id]
+        else:
+            return
+        self._outgoing.put_nowait(create_awareness_message(self.awareness.encode_awareness_update(clients)))
+
+    async def _send(self) -> None:
+        while True:
+            await self._access.channel.send(await self._outgoing.get())
+
+    async def _receive(self) -> None:
+        while True:
+            message = await self._access.channel.receive()
+            match message[0] if message else None:
+                case YMessageType.SYNC:
+                    self._take_sync(message)
+                case YMessageType.AWARENESS:
+                    self.awareness.apply_awareness_update(read_message(message[1:]), REMOTE)
+                case 2:
+                    self._take_raw(message)
+                case _:
+                    log.info("unknown message in room room=%s type=%s", self.id, message[:1].hex())
+
+    def _take_sync(self, message: bytes) -> None:
+        with self.doc.transaction(origin=REMOTE):
+            reply = handle_sync_message(message[1:], self.doc)
+        if reply is not None:
+            self._outgoing.put_nowait(reply)
+        if message[1] == YSyncMessageType.SYNC_UPDATE:
+            self._echo_due = None
+        elif message[1] == YSyncMessageType.SYNC_STEP2 and self._barriers:
+            answered = self._barriers.popleft()
+            if not answered.done():
+                answered.set_result(None)
+
+    def _take_raw(self, message: bytes) -> None:
+        decoder = Decoder(message)
+        decoder.read_var_uint()
+        said = json.loads(decoder.read_var_string())
+        if said.get("type") == "conflict":
+            raise RoomClosed(None, "Jupyter could not apply our change: the document was loaded anew")
+        answer = self._saves.get(said.get("responseTo", -1))
+        if said.get("type") == "save" and answer is not None and not answer.done():
+            answer.set_result(str(said.get("status", "")))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A task ended by itself: whatever it was, this replica is no longer equal to the others."""
+        if self._lost is not None or self._leaving or task.cancelled():
+            return
+        error = task.exception()
+        if not isinstance(error, RoomClosed):
+            log.warning("room failed room=%s", self.id, exc_info=error)
+        self._lost = _as_lost(self.id, error)
+        waiting = [*self._barriers, *self._saves.values()]
+        self._barriers.clear()
+        for future in waiting:
+            if not future.done():
+                future.set_exception(self._fate())
+        for callback in self._on_lost:
+            callback()
+
+    def _fate(self) -> CellwrightError:
+        """For those who wait for an acknowledgement that will not come."""
+        assert self._lost is not None
+        if not isinstance(self._lost, RoomLost):
+            return self._lost
+        return UnknownOutcome(
+            f"the connection to Jupyter was lost before the change was acknowledged: {self._lost.message}",
+            hint="Read the document again to see whether the change arrived, before you repeat it",
+        )
+
+
+def _sticky(text: Text, offset: int) -> dict[str, Any]:
+    # A position that sticks to what follows panics at the end of the text.
+    position = StickyIndex.new(text, offset, Assoc.AFTER if offset < len(text) else Assoc.BEFORE)
+    return cast("dict[str, Any]", position.to_json())  # pyright: ignore[reportUnknownMemberType]
+
+
+def _as_lost(room_id: str, error: BaseException | None) -> CellwrightError:
+    code = error.code if isinstance(error, RoomClosed) else None
+    reason = str(error) if error is not None else "it ended"
+    match code:
+        case 4404:
+            return NotFound(
+                f"Jupyter finds no file for room {room_id}", hint="It was deleted or renamed; list the files"
+            )
+        case 4400:
+            return InvalidArgument(f"Jupyter cannot read the file of room {room_id}: {reason}")
+        case 4401 | 4403:
+            return JupyterDenied(f"Jupyter does not let us into room {room_id}: {reason}")
+        case _:
+            return RoomLost(f"the shared document's connection ended ({reason})", hint="Try again: it is opened anew")

@@ -1,0 +1,116 @@
+"""Taking back an agent's own edit: by the reverse edit, made on the notebook as it is now."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from pycrdt import Array
+
+from cellwright.core.errors import Conflict, NotFound
+from cellwright.jupyter.history import Cleared, EditGroup, Inserted, Moved, Place, Removed, Retyped, Rewritten, Step
+from cellwright.jupyter.model import JsonObject
+from cellwright.jupyter.notebook import AGENT, Notebook, difference
+from cellwright.jupyter.ranges import by_id
+from cellwright.jupyter.textdiff import Change, apply, changes, rebase
+from cellwright.jupyter.ycells import to_json, to_youtput
+
+
+def undo(notebook: Notebook, author: str = AGENT) -> EditGroup:
+    """Take back the last edit of `author`. What others did since stays; where it cannot, Conflict, and nothing is changed."""
+    group = notebook.history.last_of(author)
+    if group is None:
+        raise NotFound("there is no edit of yours to take back in this notebook")
+    for step in group.steps:
+        _check(notebook, step)
+    with notebook.doc.transaction(origin=author):
+        for step in reversed(group.steps):
+            _take_back(notebook, step)
+    notebook.history.forget(group)
+    return group
+
+
+def _check(notebook: Notebook, step: Step) -> None:
+    """Raise if the step cannot be taken back without touching somebody's later work."""
+    match step:
+        case Inserted(cells):
+            for cell_id, source in cells:
+                _check_source(notebook, cell_id, source)
+        case Removed(cells):
+            _check_absent(notebook, [str(cell.get("id", "")) for _, cell in cells])
+        case Rewritten():
+            _reverse(notebook, step)
+        case Retyped(cell_id, _, after_source):
+            _check_source(notebook, cell_id, after_source)
+        case Moved(cells):
+            notebook.resolve([by_id(cell_id) for cell_id, _ in cells])
+        case Cleared(cell_id) if notebook.head(notebook.index_of(cell_id)).output_count:
+            raise Conflict(f"cell {cell_id} has new outputs; nothing was taken back")
+        case Cleared():
+            pass
+
+
+def _check_absent(notebook: Notebook, ids: Sequence[str]) -> None:
+    again = set(ids).intersection(notebook.ids)
+    if again:
+        raise Conflict(f"there is a cell with id {min(again)} again; nothing was taken back")
+
+
+def _check_source(notebook: Notebook, cell_id: str, source: str) -> None:
+    now = notebook.head(notebook.index_of(cell_id)).source
+    if now != source:
+        raise Conflict(
+            f"cell {cell_id} was changed since your edit; nothing was taken back",
+            hint="Edit or delete it yourself if that is what you want",
+            details={"cell_id": cell_id, "diff": difference(source, now)},
+        )
+
+
+def _reverse(notebook: Notebook, step: Rewritten) -> tuple[int, str, list[Change]]:
+    """Where and how to undo a change of source, around what others typed since."""
+    index = notebook.index_of(step.cell_id)
+    now = notebook.head(index).source
+    moved = rebase(changes(step.after, step.before), changes(step.after, now))
+    if moved is None:
+        raise Conflict(
+            f"cell {step.cell_id} was changed since, at the place of your edit; nothing was taken back",
+            details={"cell_id": step.cell_id, "diff": difference(step.after, now)},
+        )
+    return index, now, moved
+
+
+def _take_back(notebook: Notebook, step: Step) -> None:
+    match step:
+        case Inserted(cells):
+            notebook.remove(sorted(notebook.index_of(cell_id) for cell_id, _ in cells))
+        case Removed(cells):
+            _put_back(notebook, list(notebook.ids), cells)
+        case Rewritten():
+            index, now, moved = _reverse(notebook, step)
+            apply(notebook.text_of(index), now, moved)
+        case Retyped(cell_id, before):
+            notebook.put_over(notebook.index_of(cell_id), before)
+        case Moved(cells):
+            _move_back(notebook, cells)
+        case Cleared(cell_id, outputs, count):
+            cell = notebook.shared_cell(cell_id)
+            cast("Array[object]", cell["outputs"]).extend([to_youtput(output) for output in outputs])
+            cell["execution_count"] = None if count is None else float(count)
+
+
+def _move_back(notebook: Notebook, cells: tuple[tuple[str, Place], ...]) -> None:
+    moved = {cell_id for cell_id, _ in cells}
+    taken = [(place, to_json(notebook.shared_cell(cell_id))) for cell_id, place in cells]
+    notebook.remove(sorted(notebook.index_of(cell_id) for cell_id in moved))
+    _put_back(notebook, [cell_id for cell_id in notebook.ids if cell_id not in moved], taken)
+
+
+def _put_back(notebook: Notebook, ids: list[str], cells: Sequence[tuple[Place, JsonObject]]) -> None:
+    """Each cell after the one it followed. `ids` is followed by hand: the notebook's own list waits for the transaction."""
+    for place, cell in cells:
+        if place.after is None:
+            index = 0
+        elif place.after in ids:
+            index = ids.index(place.after) + 1
+        else:
+            index = min(place.index, len(ids))
+        notebook.put(index, [cell])
+        ids.insert(index, str(cell.get("id", "")))

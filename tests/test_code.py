@@ -1,0 +1,98 @@
+"""The shape of the code itself: which way imports point, who knows the SDK, where broad excepts stand."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from mcp import Client
+
+from cellwright.app.settings import Settings
+from cellwright.app.workspace import local_user, make_workspace
+from requirements import requirement
+
+SOURCE = Path(__file__).parent.parent / "src" / "cellwright"
+LAYERS = {"core": 0, "storage": 1, "jupyter": 2, "scratch": 2, "thinking": 2, "context": 2, "web": 3, "app": 3}
+BROAD = {"Exception", "BaseException"}
+# The edges of the process, where whatever is left over must not take the rest down. Each entry is a decision.
+EDGES = {
+    "app/files.py": 1,  # a half-written file is removed, then the same exception goes on
+    "app/server.py": 2,  # a crash in a tool, a crash in a resource
+}
+
+
+def modules() -> list[tuple[Path, ast.Module]]:
+    return [(file, ast.parse(file.read_text(encoding="utf-8"))) for file in sorted(SOURCE.rglob("*.py"))]
+
+
+def imported(tree: ast.Module) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "absolute imports only"
+            found.add(str(node.module))
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+@requirement("code:imports")
+def test_imports_point_one_way() -> None:
+    wrong: list[str] = []
+    for file, tree in modules():
+        parts = file.relative_to(SOURCE).parts
+        if len(parts) == 1:
+            continue
+        own = parts[0]
+        for name in imported(tree):
+            if not name.startswith("cellwright.") or name == "cellwright.__version__":
+                continue
+            other = name.split(".")[1]
+            if other in LAYERS and other != own and LAYERS[other] >= LAYERS[own]:
+                wrong.append(f"{own}/{parts[-1]} imports {name}")
+    assert wrong == []
+
+
+@requirement("code:imports")
+def test_every_package_has_its_place() -> None:
+    assert {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"} <= LAYERS.keys()
+
+
+@requirement("code:one-sdk-module")
+def test_one_module_imports_the_sdk() -> None:
+    knowing = {
+        str(file.relative_to(SOURCE))
+        for file, tree in modules()
+        if any(name in {"mcp", "mcp_types"} or name.startswith(("mcp.", "mcp_types.")) for name in imported(tree))
+    }
+    assert knowing == {"app/server.py"}
+
+
+def is_broad(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(isinstance(kind, ast.Name) and kind.id in BROAD for kind in kinds)
+
+
+@requirement("code:broad-excepts")
+def test_broad_excepts_stand_only_at_the_edges() -> None:
+    found = {
+        str(file.relative_to(SOURCE)): count
+        for file, tree in modules()
+        if (count := sum(isinstance(node, ast.ExceptHandler) and is_broad(node) for node in ast.walk(tree)))
+    }
+    assert found == EDGES
+
+
+@requirement("code:sdk-seam")
+@pytest.mark.anyio
+async def test_the_private_name_of_the_sdk_is_what_we_take_it_for(tmp_path: Path) -> None:
+    """`ServerSession._connection` is one object for the life of a handshake-era connection, and runs its exit stack at its end."""
+    server = make_workspace(Settings(root=tmp_path), "stdio").server(local_user())
+    async with Client(server, mode="legacy", cache=None) as client:
+        await client.list_tools()
+        (connection,) = server._watchers
+        await client.list_tools()
+        assert list(server._watchers) == [connection]
+    assert server._watchers == {}
