@@ -3,7 +3,7 @@
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -22,14 +22,12 @@ class Plan:
     """How much is measured, and a folder for what that needs."""
 
     work: Path
-    starts: int
-    """Cold starts of each server in each transport and era."""
-    processes: int
-    """Pairs of server processes that calls are measured in, because one process differs from the next."""
+    lives: int
+    """How often each server is started and measured anew: one process differs from the next."""
     rounds: int
-    """Rounds of calls in each pair."""
+    """Rounds of calls in each life."""
     calls: int
-    """Calls in one round."""
+    """Calls of each server in one round: few, so that both sides of a round see the same weather."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,9 @@ class Row:
     """The median of the rounds' own ratios, not the ratio of the medians: a slow moment hits both sides of a round."""
     low: float
     high: float
+    """Between these two lies the middle half of the ratios."""
+    quiet: float
+    """The ratio of both sides' quickest tenths: what is left when nobody else uses the machine."""
     rounds: int
     target: float | None = None
     """The largest ratio we promise; None for a line that is only told."""
@@ -59,7 +60,7 @@ Pair = tuple[float, float]
 
 
 def row(name: str, unit: str, pairs: Sequence[Pair], target: float | None = None) -> Row:
-    """The rounds of one measurement as a line. Low and high hold the middle half of the ratios."""
+    """The rounds of one measurement as a line."""
     ratios = sorted(ours / floor for ours, floor in pairs)
     low, _, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
     return Row(
@@ -70,9 +71,15 @@ def row(name: str, unit: str, pairs: Sequence[Pair], target: float | None = None
         ratio=statistics.median(ratios),
         low=low,
         high=high,
+        quiet=_quickest(ours for ours, _ in pairs) / _quickest(floor for _, floor in pairs),
         rounds=len(ratios),
         target=target,
     )
+
+
+def _quickest(values: Iterable[float]) -> float:
+    ordered = sorted(values)
+    return ordered[len(ordered) // 10]
 
 
 def alternating(round_number: int, measure_ours: Callable[[], T], measure_floor: Callable[[], T]) -> tuple[T, T]:

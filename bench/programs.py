@@ -7,12 +7,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-from measure import cpu_seconds
 from wire import MODERN, BenchError, HttpWire, Lines, Session, StdioWire, Wire, result_of
 
 STDIO = "stdio"
@@ -21,6 +19,7 @@ TRANSPORTS = (STDIO, HTTP)
 
 TOKEN = "bench-token-0123456789-abcdefghijklmnopqrstuvwxyz"
 STOP_SECONDS = 15.0
+SHOWN_LOG_CHARS = 2000
 
 
 @dataclass(frozen=True)
@@ -73,13 +72,13 @@ class Running:
 
     def connect(self, era: str) -> Session:
         """A client that may ask at once."""
-        try:
-            session = Session(self._wire(), era)
-            session.begin()
-        except (BenchError, OSError) as error:
-            told = self._log.read_text(encoding="utf-8", errors="replace")[-2000:]
-            raise BenchError(f"{self.program.name} on {self.program.transport} ({era}): {error}\n{told}") from error
+        session = Session(self._wire(), era)
+        session.begin()
         return session
+
+    def last_words(self) -> str:
+        said = self._log.read_text(encoding="utf-8", errors="replace")[-SHOWN_LOG_CHARS:]
+        return f"{self.program.name} on {self.program.transport} said: {said or 'nothing'}"
 
     def _wire(self) -> Wire:
         if self.program.transport == STDIO:
@@ -106,52 +105,49 @@ def running(program: Program, work: Path) -> Generator[Running]:
     server = Running(program, work)
     try:
         yield server
+    except (BenchError, OSError) as error:
+        raise BenchError(f"{error}\n{server.last_words()}") from error
     finally:
         server.stop()
 
 
 class Caller:
-    """Calls one tool of one server again and again."""
+    """A client of one server that has had its first answer, and calls one tool again and again."""
 
     def __init__(self, server: Running, era: str) -> None:
-        self._server = server
+        self.pid = server.pid
+        self._tool = server.program.tool
         self._session = server.connect(era)
-        result_of(self._session.ask("tools/list", {}))
-        self.answer = self._session.call(server.program.tool)
-        result_of(self.answer)
+        self._listed = self._session.ask("tools/list", {})
 
-    def call(self, calls: int) -> tuple[float, float]:
-        """CPU milliseconds of the server for each call, and how long the client waited for each."""
-        tool = self._server.program.tool
-        began, spent = time.perf_counter(), cpu_seconds(self._server.pid)
-        for _ in range(calls):
-            self._session.call(tool)
-        waited = time.perf_counter() - began
-        return (cpu_seconds(self._server.pid) - spent) * 1000 / calls, waited * 1000 / calls
+    def first_call(self) -> bytes:
+        """The answer of the tool. Both this and the list must be what they should be."""
+        result_of(self._listed)
+        answer = self.call()
+        result_of(answer)
+        return answer
+
+    def call(self) -> bytes:
+        return self._session.call(self._tool)
 
     def close(self) -> None:
         self._session.close()
 
 
-@cache
-def prepare(work: Path) -> dict[str, tuple[Program, Program]]:
-    """Both programs on each transport, the bare one made to answer what ours answered.
+def prepare(transport: str, work: Path) -> tuple[Program, Program]:
+    """Ours, and the bare one made to answer what ours answered.
 
     Each has run once before it is measured, so the byte code of every module is there.
     """
-    answers = {name: work / f"answer-{name}.json" for name in TRANSPORTS}
-    mine = {name: ours(name) for name in TRANSPORTS}
-    for name, answer in _first_answers(mine, work).items():
-        found = result_of(answer)
-        kept = {key: found[key] for key in ("content", "structuredContent")}
-        answers[name].write_text(json.dumps(kept), encoding="utf-8")
-    floor = {name: bare(name, answers[name]) for name in TRANSPORTS}
-    _first_answers(floor, work)
-    return {name: (mine[name], floor[name]) for name in TRANSPORTS}
+    mine = ours(transport)
+    found = result_of(_first_answer(mine, work))
+    file = work / f"answer-{transport}.json"
+    file.write_text(json.dumps({key: found[key] for key in ("content", "structuredContent")}), encoding="utf-8")
+    floor = bare(transport, file)
+    _first_answer(floor, work)
+    return mine, floor
 
 
-def _first_answers(programs: dict[str, Program], work: Path) -> dict[str, bytes]:
-    with ExitStack() as stack:
-        started = {name: stack.enter_context(running(program, work)) for name, program in programs.items()}
-        callers = {name: stack.enter_context(closing(Caller(server, MODERN))) for name, server in started.items()}
-        return {name: caller.answer for name, caller in callers.items()}
+def _first_answer(program: Program, work: Path) -> bytes:
+    with running(program, work) as server, closing(Caller(server, MODERN)) as caller:
+        return caller.first_call()

@@ -8,23 +8,25 @@ import platform
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from measure import Benchmark, Plan, Row
-from servers import cold_start, serving
+from programs import HTTP, STDIO
+from servers import serving
 from wire import BenchError
 
 BENCHMARKS: dict[str, Benchmark] = {
-    "start": cold_start,
-    "serving": serving,
+    "stdio": partial(serving, STDIO),
+    "http": partial(serving, HTTP),
 }
 
 
 def plan(work: Path, *, quick: bool) -> Plan:
     if quick:
-        return Plan(work, starts=1, processes=1, rounds=3, calls=10)
-    return Plan(work, starts=9, processes=3, rounds=40, calls=25)
+        return Plan(work, lives=1, rounds=3, calls=10)
+    return Plan(work, lives=9, rounds=12, calls=25)
 
 
 def machine() -> dict[str, str]:
@@ -40,10 +42,12 @@ def machine() -> dict[str, str]:
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    titles = ("", "ours", "floor", "unit", "ratio", "middle half", "rounds", "target", "")
-    cells = [titles, *(_cells(row) for row in rows)]
+    """What has a target first, then what is only told."""
+    ordered = sorted(rows, key=lambda row: row.target is None)
+    titles = ("", "ours", "floor", "unit", "ratio", "middle half", "quiet", "rounds", "target", "")
+    cells = [titles, *(_cells(row) for row in ordered)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(titles))]
-    left = {0, 3, 8}
+    left = {0, 3, 9}
     return [
         "  ".join(
             text.ljust(width) if column in left else text.rjust(width)
@@ -62,6 +66,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         row.unit,
         f"{row.ratio:.2f}",
         f"{row.low:.2f}-{row.high:.2f}",
+        f"{row.quiet:.2f}",
         str(row.rounds),
         "" if row.target is None else f"{row.target:.2f}",
         verdict,

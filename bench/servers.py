@@ -1,14 +1,14 @@
-"""Our server beside a bare SDK server: cold start, idle memory, CPU per call, on both transports, in both eras."""
+"""Our server beside a bare SDK server, on one transport, in both eras: cold start, idle memory, CPU of a call."""
 
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from measure import Memory, Pair, Plan, Row, alternating, cpu_seconds, idle_memory, row
-from programs import TRANSPORTS, Caller, Program, prepare, running
-from wire import ERAS, result_of
+from measure import Memory, Plan, Row, alternating, cpu_seconds, idle_memory, row
+from programs import Caller, Program, Running, prepare, running
+from wire import ERAS
 
 START_TARGET = 1.5
 MEMORY_TARGET = 1.4
@@ -19,73 +19,81 @@ WARM_CALLS = 20
 
 @dataclass(frozen=True)
 class Started:
-    """From nothing to the first answer, in seconds."""
+    """A server that has given its first answer: to `tools/list`, after the handshake if its era has one."""
 
+    server: Running
+    caller: Caller
     wall: float
     cpu: float
 
 
-def cold_start(plan: Plan) -> list[Row]:
-    """From starting the process to its first answer to `tools/list`, after the handshake if the era has one."""
-    programs = prepare(plan.work)
-    kinds = [(transport, era) for transport in TRANSPORTS for era in ERAS]
-    starts: dict[tuple[str, str], list[tuple[Started, Started]]] = {kind: [] for kind in kinds}
-    for number in range(plan.starts):
-        for transport, era in kinds:
-            mine, floor = (partial(_start, program, era, plan.work) for program in programs[transport])
-            starts[transport, era].append(alternating(number, mine, floor))
-    rows: list[Row] = []
-    for (transport, era), pairs in starts.items():
-        where = f"{transport} {era}"
-        rows.append(row(f"cold start, {where}", "s", [(a.wall, b.wall) for a, b in pairs], START_TARGET))
-        rows.append(row(f"cold start, CPU alone, {where}", "s", [(a.cpu, b.cpu) for a, b in pairs]))
-    return rows
+@dataclass(frozen=True)
+class Called:
+    """What one call cost the server, and how long the client waited for it, in milliseconds."""
+
+    cpu: float
+    wait: float
 
 
-def _start(program: Program, era: str, work: Path) -> Started:
+@dataclass(frozen=True)
+class Life:
+    """What was measured in two processes, one of ours and one bare, that lived side by side."""
+
+    starts: tuple[Started, Started]
+    sizes: tuple[int, int]
+    memory: tuple[Memory, Memory]
+    calls: list[tuple[Called, Called]]
+
+
+def serving(transport: str, plan: Plan) -> list[Row]:
+    """Start both, let both come to rest, call both in turn; again, with new processes."""
+    programs = prepare(transport, plan.work)
+    return [found for era in ERAS for found in _rows(f"{transport} {era}", _lives(programs, era, plan))]
+
+
+def _lives(programs: tuple[Program, Program], era: str, plan: Plan) -> list[Life]:
+    return [_life(number, programs, era, plan) for number in range(plan.lives)]
+
+
+def _life(number: int, programs: tuple[Program, Program], era: str, plan: Plan) -> Life:
+    with ExitStack() as stack:
+        ours, floor = (partial(_start, program, era, plan.work, stack) for program in programs)
+        starts = alternating(number, ours, floor)
+        first, second = (started.caller for started in starts)
+        sizes = (len(first.first_call()), len(second.first_call()))
+        one, other = (started.server.pid for started in starts)
+        memory = (idle_memory(one), idle_memory(other))
+        for caller in (first, second):
+            _call(caller, WARM_CALLS)
+        ours, floor = (partial(_call, caller, plan.calls) for caller in (first, second))
+        return Life(starts, sizes, memory, [alternating(turn, ours, floor) for turn in range(plan.rounds)])
+
+
+def _start(program: Program, era: str, work: Path, stack: ExitStack) -> Started:
     began = time.perf_counter()
-    with running(program, work) as server, closing(server.connect(era)) as session:
-        answer = session.ask("tools/list", {})
-        started = Started(time.perf_counter() - began, cpu_seconds(server.pid))
-        result_of(answer)
-    return started
+    server = stack.enter_context(running(program, work))
+    caller = stack.enter_context(closing(Caller(server, era)))
+    return Started(server, caller, time.perf_counter() - began, cpu_seconds(server.pid))
 
 
-def serving(plan: Plan) -> list[Row]:
-    """Memory once the first answers are given, then the CPU of many calls, in processes that live side by side."""
+def _call(caller: Caller, calls: int) -> Called:
+    began, spent = time.perf_counter(), cpu_seconds(caller.pid)
+    for _ in range(calls):
+        caller.call()
+    waited, worked = time.perf_counter() - began, cpu_seconds(caller.pid) - spent
+    return Called(worked * 1000 / calls, waited * 1000 / calls)
+
+
+def _rows(where: str, lives: list[Life]) -> list[Row]:
+    starts = [life.starts for life in lives]
+    memory = [life.memory for life in lives]
+    calls = [pair for life in lives for pair in life.calls]
     return [
-        found
-        for transport, (mine, floor) in prepare(plan.work).items()
-        for era in ERAS
-        for found in _serving(mine, floor, f"{transport} {era}", era, plan)
-    ]
-
-
-def _serving(mine: Program, floor: Program, where: str, era: str, plan: Plan) -> list[Row]:
-    memory: list[tuple[Memory, Memory]] = []
-    sizes: list[Pair] = []
-    calls: list[tuple[Pair, Pair]] = []
-    for _ in range(plan.processes):
-        with (
-            running(mine, plan.work) as one,
-            running(floor, plan.work) as other,
-            closing(Caller(one, era)) as first,
-            closing(Caller(other, era)) as second,
-        ):
-            sizes.append((len(first.answer), len(second.answer)))
-            memory.append((idle_memory(one.pid), idle_memory(other.pid)))
-            calls += _rounds(first, second, plan)
-    return [
+        row(f"cold start, {where}", "s", [(a.wall, b.wall) for a, b in starts], START_TARGET),
+        row(f"cold start, CPU, {where}", "s", [(a.cpu, b.cpu) for a, b in starts]),
         row(f"idle memory, {where}", "MB", [(a.resident, b.resident) for a, b in memory], MEMORY_TARGET),
         row(f"idle memory, unshared, {where}", "MB", [(a.unshared, b.unshared) for a, b in memory]),
-        row(f"call, CPU, {where}", "ms", [(a[0], b[0]) for a, b in calls], CPU_TARGET),
-        row(f"call, wait, {where}", "ms", [(a[1], b[1]) for a, b in calls]),
-        row(f"call, answer, {where}", "bytes", sizes),
+        row(f"call, CPU, {where}", "ms", [(a.cpu, b.cpu) for a, b in calls], CPU_TARGET),
+        row(f"call, wait, {where}", "ms", [(a.wait, b.wait) for a, b in calls]),
+        row(f"call, answer, {where}", "bytes", [life.sizes for life in lives]),
     ]
-
-
-def _rounds(first: Caller, second: Caller, plan: Plan) -> list[tuple[Pair, Pair]]:
-    for caller in (first, second):
-        caller.call(WARM_CALLS)
-    one, other = (partial(caller.call, plan.calls) for caller in (first, second))
-    return [alternating(number, one, other) for number in range(plan.rounds)]

@@ -36,6 +36,8 @@ from pycrdt import (
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+SERVER_PYTHON = os.environ.get("CELLWRIGHT_TEST_SERVER_PYTHON", sys.executable)
+"""Set it to the Python of another environment to run these tests against other versions of Jupyter's parts."""
 START_SECONDS = 40.0
 STOP_SECONDS = 20.0
 WAIT_SECONDS = 15.0
@@ -121,7 +123,7 @@ class JupyterProcess:
         self.token = secrets.token_hex(16) if token_required else ""
         self.port = free_port()
         self.base_path = base_path
-        self._collaboration = collaboration
+        self.collaboration = collaboration
         self._options = options
         self._lab = lab
         self._process: subprocess.Popen[bytes] | None = None
@@ -137,7 +139,7 @@ class JupyterProcess:
     def start(self) -> None:
         self._write_config()
         command = [
-            *(sys.executable, "-m", "jupyter_server"),
+            *(SERVER_PYTHON, "-m", "jupyter_server"),
             f"--ServerApp.root_dir={self.root}",
             "--ServerApp.ip=127.0.0.1",
             f"--ServerApp.port={self.port}",
@@ -157,7 +159,7 @@ class JupyterProcess:
 
     def _write_config(self) -> None:
         extensions = {
-            "jupyter_server_ydoc": self._collaboration,
+            "jupyter_server_ydoc": self.collaboration,
             "jupyterlab": self._lab,
             "jupyter_lsp": False,
             "notebook_shim": False,

@@ -45,6 +45,16 @@ class KernelOnServer:
 
         return KernelConnection(self.id, open_channel, session_id, exists=self.exists)
 
+    @asynccontextmanager
+    async def person(self) -> AsyncGenerator[KernelConnection]:
+        """Somebody else who is connected to the same kernel."""
+        connection = self.connect("a-person")
+        try:
+            await connection.ready()
+            yield connection
+        finally:
+            await connection.close()
+
     async def interrupt(self) -> None:
         await self._rest("POST", f"/api/kernels/{self.id}/interrupt")
 
@@ -176,6 +186,7 @@ class Viewer:
         self.shown: list[JsonObject] = []
         self.prompts: list[str] = []
         self.faults: list[str] = []
+        self._last_stream = ""
 
     def watch(self) -> None:
         self._cells: Array[Any] = self.doc.get("cells", type=Array)
@@ -211,9 +222,10 @@ class Viewer:
                     self._show(output)
 
     def _show(self, output: JsonObject) -> None:
-        last = self.shown[-1] if self.shown else {}
-        if output["output_type"] == "stream" and last.get("name") == output["name"]:
-            self.faults.append("two streams of one name side by side: Lab merges them and writes that back")
+        # Lab remembers the name of the last stream it was given, also when that stream has been taken away.
+        if output.get("name") == self._last_stream and self.shown and self._last_stream:
+            self.faults.append("a stream of the same name as the one before: Lab adds its text to the last output")
+        self._last_stream = str(output.get("name", ""))
         self.shown.append(output)
 
     def _text_changed(self, event: TextEvent) -> None:

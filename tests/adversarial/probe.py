@@ -12,11 +12,10 @@ import os
 import subprocess
 import sys
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from cellwright.app import cli, workspace
-from cellwright.app.catalogue import Catalogue, Selection
+from cellwright.app import cli, commands, workspace
 from cellwright.app.resources import STATUS_URI
 from cellwright.app.settings import Settings
 from cellwright.core.resources import Changes, ResourceUpdated
@@ -31,7 +30,7 @@ class Probe:
     """The service of these tools: where they leave their trace, and how they announce a change."""
 
     ran: Path
-    changes: Changes
+    announces: list[Changes] = field(default_factory=list[Changes])
 
     def note(self, name: str) -> None:
         with self.ran.open("a", encoding="utf-8") as opened:
@@ -76,7 +75,8 @@ async def probe_crash(probe: Probe, text: str = "") -> Ran:
 async def probe_publish(probe: Probe) -> Ran:
     """Announce a change of the status to everybody."""
     probe.note("probe_publish")
-    probe.changes.publish(ResourceUpdated(STATUS_URI))
+    for changes in probe.announces:
+        changes.publish(ResourceUpdated(STATUS_URI))
     return Ran("probe_publish")
 
 
@@ -124,16 +124,15 @@ def probe_toolset(probe: Probe) -> Toolset:
     )
 
 
-def with_probe(settings: Settings, transport: str) -> workspace.Workspace:
+def make_probed(settings: Settings, transport: str) -> workspace.Workspace:
     """The workspace as the program makes it, and the probe."""
-    made = make_workspace(replace(settings, toolsets=("default",), tools=(), exclude_tools=()), transport)
-    toolsets = [*made.catalogue.toolsets, probe_toolset(Probe(settings.root / "ran", made.changes))]
-    chosen = Selection(settings.toolsets, settings.tools, settings.exclude_tools, settings.read_only)
-    return replace(made, settings=settings, catalogue=Catalogue(toolsets, chosen))
+    probe = Probe(settings.root / "ran")
+    made = workspace.make_workspace(settings, transport, [probe_toolset(probe)])
+    probe.announces.append(made.changes)
+    return made
 
-
-make_workspace = workspace.make_workspace
 
 if __name__ == "__main__":
-    workspace.make_workspace = with_probe
-    sys.exit(cli.main())
+    given = cli.make_parser().parse_args(sys.argv[1:])
+    serve = commands.serve_http if given.command == "serve" else commands.serve_stdio
+    sys.exit(serve(cli.settings_from(given), make_probed))

@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, Self
 
 import httpx2
 import jwt
@@ -42,6 +44,8 @@ from adversarial_support import (
     tools_of,
 )
 from cellwright.app.gate import PRINCIPAL_KEY, AsgiScope, Gate, Limits, Receive, Route, Send
+from adversarial.probe import make_probed
+from cellwright.app.settings import Settings
 from cellwright.app.tokens import OneToken, TokenStore
 from cellwright.core.types import Scope, Secret
 from requirements import requirement
@@ -52,8 +56,17 @@ pytestmark = pytest.mark.anyio
 ISSUER = "https://issuer.example"
 AUDIENCE = "https://cellwright.example/mcp"
 METADATA = "https://cellwright.example/.well-known/oauth-protected-resource"
-BEYOND_READ = {"probe_write": "write", "old_write": "write", "probe_run": "run", "old_run": "run", "workspace_doctor": "run"}
 EFFECTS = {"write": "probe_write", "run": "probe_run"}
+
+
+@pytest.fixture(scope="module")
+def beyond_read(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Every name, alias included, of every tool that needs more than `read`, and what it needs."""
+    made = make_probed(Settings(root=tmp_path_factory.mktemp("catalogue"), toolsets=("all",)), "stdio")
+    tools = [tool for toolset in made.catalogue.toolsets for tool in toolset.tools if tool.effect.scope is not Scope.READ]
+    found = {name: tool.effect.scope.value for tool in tools for name in (tool.name, *tool.aliases)}
+    assert {"probe_write", "old_write", "probe_run", "old_run", "workspace_doctor"} <= set(found)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -262,20 +275,21 @@ def names_one_scope(answer: Answer, scope: str) -> None:
 
 
 @requirement("adversarial:A2")
-def test_a_read_token_sees_and_calls_nothing_that_writes_or_runs(server: HttpServer, folder: Path) -> None:
+def test_a_read_token_sees_and_calls_nothing_that_writes_or_runs(
+    server: HttpServer, folder: Path, beyond_read: dict[str, str]
+) -> None:
     token = create_token(folder / "state", "reader", "read")
     everything = tools_of(post(server.port, rpc("tools/list"), modern_headers("tools/list")))
     seen = tools_of(post(server.port, rpc("tools/list"), modern_headers("tools/list", token=token)))
     session = Session(server, token)
-    assert set(seen) == set(everything) - set(BEYOND_READ)
+    assert set(seen) == set(everything) - set(beyond_read)
     assert seen == tools_of(session.send(rpc("tools/list", version=LEGACY)))
     before = ran(folder)
-    for name, scope in BEYOND_READ.items():
+    for name, scope in beyond_read.items():
         names_one_scope(call_tool(server, name, token=token), scope)
         names_one_scope(session.call(name), scope)
         for wish in (("X-Mcp-Tools", name), ("X-Mcp-Toolsets", "all"), ("X-Mcp-Readonly", "false")):
-            if name not in {"old_write", "old_run"} or wish[0] != "X-Mcp-Tools":
-                names_one_scope(call_tool(server, name, token=token, more=[wish]), scope)
+            names_one_scope(call_tool(server, name, token=token, more=[wish]), scope)
     assert ran(folder) == before
 
 
@@ -419,20 +433,24 @@ WISHES = [
     [("X-Mcp-Readonly", "0"), ("X-Mcp-Toolsets", "all")],
     [("X-Mcp-Toolsets", "probe")],
 ]
-HIDDEN = [*BEYOND_READ, "probe_noise"]
 
 
 @requirement("adversarial:A3")
 @pytest.mark.parametrize("scopes", ["read,write,run,admin", "read"])
 @pytest.mark.parametrize("wish", WISHES, ids=str)
 def test_on_a_read_only_server_a_hidden_tool_is_as_unknown_as_none(
-    read_only: HttpServer, read_only_folder: Path, scopes: str, wish: list[tuple[str, str]]
+    read_only: HttpServer,
+    read_only_folder: Path,
+    beyond_read: dict[str, str],
+    scopes: str,
+    wish: list[tuple[str, str]],
 ) -> None:
     token = made_token(read_only_folder / "state", f"{scopes} {wish}", scopes)
     session = Session(read_only, token, wish)
-    assert not set(tools_of(session.send(rpc("tools/list", version=LEGACY)))) & set(HIDDEN)
+    hidden = [*beyond_read, "probe_noise"]
+    assert not set(tools_of(session.send(rpc("tools/list", version=LEGACY)))) & set(hidden)
     answers: dict[str, object] = {}
-    for name in HIDDEN:
+    for name in hidden:
         never = "zz" + name[2:]
         stateless = [(one.status, shape(one, used)) for one, used in both(read_only, name, never, token, wish)]
         handshake = [(session.call(used).status, shape(session.call(used), used)) for used in (name, never)]
@@ -459,12 +477,12 @@ def shape(answer: Answer, name: str) -> object:
 
 
 @requirement("adversarial:A3")
-@pytest.mark.parametrize("name", HIDDEN)
 def test_naming_a_hidden_tool_in_a_header_does_not_bring_it_back(
-    read_only: HttpServer, read_only_folder: Path, name: str
+    read_only: HttpServer, read_only_folder: Path, beyond_read: dict[str, str]
 ) -> None:
-    answer = call_tool(read_only, name, more=[("X-Mcp-Tools", name)])
-    assert (answer.status, answer.json()["error"]["code"]) == (400, -32602)
+    for name in (*beyond_read, "probe_noise"):
+        answer = call_tool(read_only, name, more=[("X-Mcp-Tools", name)])
+        assert (answer.status, answer.json()["error"]["code"]) == (400, -32602), name
     assert ran(read_only_folder) == []
 
 
@@ -501,41 +519,101 @@ async def test_what_is_behind_the_gate_is_handed_who_calls_and_not_the_token(nam
     assert TOKEN not in repr(seen)
 
 
+class Upstream(ThreadingHTTPServer):
+    """Stands where Jupyter is configured and notes every request line and header it gets."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        super().__init__(("127.0.0.1", 0), _Noting)
+
+    def __enter__(self) -> Self:
+        Thread(target=self.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class _Noting(BaseHTTPRequestHandler):
+    server: Upstream  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def do_GET(self) -> None:
+        self.server.seen.append(f"{self.requestline}\n{self.headers}")
+        self.send_error(404)
+
+    do_POST = do_PUT = do_DELETE = do_PATCH = do_GET
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
+        return
+
+
+@requirement("adversarial:A4")
+def test_jupyter_sees_its_own_token_and_never_the_callers(tmp_path: Path) -> None:
+    with Upstream() as upstream:
+        flags = ("--jupyter-url", f"http://127.0.0.1:{upstream.server_port}", "--jupyter-token", "upstream-token-5c6d")
+        with probe_server(tmp_path, *flags) as server:
+            session = Session(server)
+            for tool in ("list_nbs", "read_nb_cells", "execute_nb_cells", "list_available_kernels", "workspace_doctor"):
+                arguments = {} if tool in {"list_nbs", "workspace_doctor"} else {"nb_path": "a.ipynb"}
+                call_tool(server, tool, arguments)
+                session.call(tool, arguments)
+        seen = "\n".join(upstream.seen)
+    assert "upstream-token-5c6d" in seen, "Jupyter was to be asked"
+    assert TOKEN not in seen
+
+
 # -- A5 guessing -------------------------------------------------------------------------------------------------------------
 
 
-@requirement("adversarial:A5")
-def test_after_a_thousand_wrong_tokens_the_right_one_works_and_the_guesser_is_limited(tmp_path: Path) -> None:
-    with probe_server(tmp_path) as server:
-        near = [TOKEN[:-1], TOKEN + "x", TOKEN[:-1] + "0", TOKEN.upper(), "x" * len(TOKEN), "", "Bearer"]
-
-        def guess(number: int) -> int:
-            return call_tool(server, "probe_write", token=near[number % len(near)] + str(number)).status
-
-        with ThreadPoolExecutor(8) as pool:
-            statuses = list(pool.map(guess, range(1000)))
-        assert set(statuses) == {401, 429}
-        assert statuses.count(429) > 900
-        assert ran(tmp_path) == []
-        assert call_tool(server, "probe_read").status == 200
-        assert call_tool(server, "probe_read", token="wrong", source="127.77.0.9").status == 401, "another source"
+@pytest.fixture(scope="module")
+def guessed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("guessed")
 
 
-GUESSERS = {"X-Forwarded-For": "127.78.0.1", "X-Real-IP": "127.78.0.2", "Forwarded": "127.78.0.3", "Client-IP": "127.78.0.4"}
+@pytest.fixture(scope="module")
+def guessed(guessed_folder: Path) -> Iterator[HttpServer]:
+    with probe_server(guessed_folder) as running:
+        yield running
 
 
 @requirement("adversarial:A5")
-@pytest.mark.parametrize("header", GUESSERS)
-def test_a_guesser_cannot_pass_for_many_by_a_header(server: HttpServer, header: str) -> None:
-    source = GUESSERS[header]
+def test_after_a_thousand_wrong_tokens_the_right_one_works_and_the_guesser_is_limited(
+    guessed: HttpServer, guessed_folder: Path
+) -> None:
+    near = [TOKEN[:-1], TOKEN + "x", TOKEN[:-1] + "0", TOKEN.upper(), "x" * len(TOKEN), "", "Bearer"]
+    guesser, other = "127.78.0.1", "127.78.0.2"
 
+    def guess(number: int) -> int:
+        token = near[number % len(near)] + str(number)
+        return call_tool(guessed, "probe_write", token=token, source=guesser).status
+
+    with ThreadPoolExecutor(8) as pool:
+        statuses = list(pool.map(guess, range(1000)))
+    assert set(statuses) == {401, 429}
+    assert statuses.count(429) > 900
+    assert ran(guessed_folder) == []
+    assert call_tool(guessed, "probe_read", source=guesser).status == 200
+    assert call_tool(guessed, "probe_read", token="wrong", source=other).status == 401
+
+
+@requirement("adversarial:A5")
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "X-Real-IP", "Forwarded", "Client-IP"])
+def test_a_guesser_cannot_pass_for_many_by_a_header(guessed: HttpServer, header: str) -> None:
     def guess(number: int) -> int:
         address = f"198.51.100.{number}"
         sent = [(header, f"for={address}" if header == "Forwarded" else address)]
-        return call_tool(server, "probe_write", token=f"wrong{number}", more=sent, source=source).status
+        return call_tool(guessed, "probe_write", token=f"wrong{number}", more=sent).status
 
     statuses = [guess(number) for number in range(60)]
     assert statuses.count(429) > 30, statuses
+
+
+@requirement("adversarial:A5")
+def test_health_needs_no_token_and_is_not_limited_by_wrong_ones(guessed: HttpServer) -> None:
+    for _ in range(50):
+        sent = raw_request(guessed.port, "GET", "/health", [bearer("wrong")])
+        assert exchange(guessed.port, sent, source="127.78.0.3").status == 200
 
 
 # -- A6 requestState ---------------------------------------------------------------------------------------------------------
@@ -581,10 +659,3 @@ def test_a_guessed_task_is_unknown_and_a_made_up_one_no_different(server: HttpSe
         assert answer.status == 400, answer
         answers.add(answer.body.decode().replace(task, "TASK"))
     assert len(answers) == 1
-
-
-@requirement("adversarial:A5")
-def test_health_needs_no_token_and_is_not_limited_by_wrong_ones(server: HttpServer) -> None:
-    for _ in range(50):
-        sent = raw_request(server.port, "GET", "/health", [bearer("wrong")])
-        assert exchange(server.port, sent, source="127.77.0.8").status == 200

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import time
@@ -14,9 +16,9 @@ from typing import Any
 import psutil
 import pytest
 
-from adversarial_support import LEGACY, MODERN, PROBE, ran, rpc
+from adversarial_support import LEGACY, MODERN, PROBE, modern_headers, ran, raw_request, rpc
 from requirements import requirement
-from support import clean_environ, stdio_client, stdio_command, wait_until
+from support import HttpServer, clean_environ, http_client, http_server, stdio_client, stdio_command, until, wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -289,6 +291,7 @@ PARENT = """
 import json, os, subprocess, sys, time
 command = json.loads(sys.argv[1])
 readable, writable = os.pipe()
+os.write(writable, sys.argv[4].encode() + b"\\n")
 stranger = subprocess.Popen(["sleep", "120"], pass_fds=[writable], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
 server = subprocess.Popen(command, stdin=readable, stdout=open(sys.argv[2], "wb"), stderr=open(sys.argv[3], "wb"))
 print(json.dumps([server.pid, stranger.pid]), flush=True)
@@ -301,7 +304,9 @@ def orphan_to_be(tmp_path: Path, command: list[str]) -> Iterator[tuple[subproces
     """A server whose stdin a stranger holds open, and the parent that the test may kill."""
     files = [str(tmp_path / "output"), str(tmp_path / "errors")]
     parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, json.dumps(command), *files], stdout=subprocess.PIPE, env=clean_environ()
+        [sys.executable, "-c", PARENT, json.dumps(command), *files, json.dumps(opening())],
+        stdout=subprocess.PIPE,
+        env=clean_environ(),
     )
     assert parent.stdout is not None
     server, stranger = json.loads(parent.stdout.readline())
@@ -319,7 +324,7 @@ def orphan_to_be(tmp_path: Path, command: list[str]) -> Iterator[tuple[subproces
 @requirement("adversarial:L2")
 def test_the_server_follows_its_parent_though_a_stranger_holds_stdin(tmp_path: Path) -> None:
     with orphan_to_be(tmp_path, stdio_command(tmp_path)) as (parent, server):
-        wait_until(lambda: "event=serving" in (tmp_path / "errors").read_text(encoding="utf-8"), "the start")
+        wait_until(lambda: b'"id":"start"' in (tmp_path / "output").read_bytes(), "the first answer")
         parent.kill()
         parent.wait(10)
         wait_until(lambda: gone(server), "the orphan's end", PARENT_DEAD_SECONDS)
@@ -349,23 +354,62 @@ def test_children_of_an_orphan_that_was_serving_are_not_left_to_hold_its_wire(tm
 
 
 @requirement("adversarial:L2")
-async def test_fifty_reconnects_leave_no_process_and_no_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_that_comes_with_the_greeting_is_not_lost(tmp_path: Path, number: signal.Signals) -> None:
+    with http_server(tmp_path) as server:
+        server.process.send_signal(number)
+        # As a process manager sees it: it asked once, politely, the moment the server said it was there.
+        assert server.process.wait(15) == 0
+
+
+@requirement("adversarial:L2")
+async def test_reconnecting_on_stdio_leaves_no_process_and_no_file(tmp_path: Path) -> None:
     ours = psutil.Process()
     before = {child.pid for child in ours.children(recursive=True)}
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    for number in range(50):
-        if number % 2:
-            with started(stdio_command(tmp_path), tmp_path / "errors", TMPDIR=str(temporary)) as server:
-                server.send(opening())
-                if number % 4 == 1:
-                    server.answer("start")
-                # Every other one of these leaves without reading the answer.
-                assert server.process.stdin is not None
-                server.process.stdin.close()
-                assert server.process.wait(10) == 0
-        elif number % 10 == 0:
-            async with stdio_client(tmp_path, mode="auto") as client:
-                await client.list_tools()
+    for mode in ("auto", "legacy"):
+        async with stdio_client(tmp_path, mode=mode) as client:
+            await client.list_tools()
+    for waits_for_the_answer in (True, False):
+        with started(stdio_command(tmp_path), tmp_path / "errors", TMPDIR=str(temporary)) as server:
+            server.send(opening())
+            if waits_for_the_answer:
+                server.answer("start")
+            assert server.process.stdin is not None
+            server.process.stdin.close()
+            assert server.process.wait(20) == 0
     wait_until(lambda: {child.pid for child in ours.children(recursive=True)} <= before, "the servers' end", 5)
     assert list(temporary.iterdir()) == []
+
+
+@requirement("adversarial:L2")
+async def test_fifty_reconnects_over_http_leave_no_process_no_socket_and_no_thread(tmp_path: Path) -> None:
+    with http_server(tmp_path, "--rate", "0") as server:
+        process = psutil.Process(server.process.pid)
+
+        def held() -> tuple[int, int, int]:
+            return len(process.children(recursive=True)), process.num_fds(), process.num_threads()
+
+        for mode in ("auto", "legacy"):
+            async with http_client(server, mode) as client:
+                await client.list_tools()
+        await until(lambda: not process.net_connections(kind="tcp")[1:], "the first clients' end")
+        start = held()
+        for number in range(50):
+            if number % 5 == 4:
+                vanished(server)
+            else:
+                async with http_client(server, "legacy" if number % 2 else "auto") as client:
+                    await client.list_tools()
+        await until(lambda: all(now <= then for now, then in zip(held(), start, strict=True)), f"no more than {start}")
+
+
+def vanished(server: HttpServer) -> None:
+    """A client whose process died: a stream it held open just ends, nobody says goodbye."""
+    wanted = {"notifications": {"resourceSubscriptions": ["cellwright://status"]}}
+    body = json.dumps(rpc("subscriptions/listen", wanted)).encode()
+    with socket.create_connection(("127.0.0.1", server.port), 15) as connection:
+        connection.sendall(raw_request(server.port, headers=modern_headers("subscriptions/listen"), body=body))
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

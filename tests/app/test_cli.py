@@ -11,7 +11,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from cellwright.app.cli import make_parser
+from cellwright.app import clients
+from cellwright.app.cli import CLIENTS, make_parser
 from cellwright.app.settings import SPECS
 from requirements import requirement
 from support import TOKEN, clean_environ, free_port, http_client, http_server, stop
@@ -163,6 +164,32 @@ async def test_start_takes_the_flags_of_the_original_server(tmp_path: Path) -> N
     with http_server(tmp_path, *flags, program=program) as server:
         async with http_client(server) as client:
             assert (await client.list_tools()).tools
+
+
+@requirement("cli:install")
+def test_install_writes_shows_and_removes_one_entry(tmp_path: Path) -> None:
+    file = tmp_path / ".cursor" / "mcp.json"
+    home = {"HOME": str(tmp_path)}
+    shown = cellwright("install", "cursor", "--print", "--root", str(tmp_path), environ=home)
+    assert str(file) in shown.stdout
+    assert not file.exists()
+    first = cellwright("install", "cursor", "--root", str(tmp_path), environ=home)
+    assert first.returncode == 0, first.stderr
+    entry = json.loads(file.read_text(encoding="utf-8"))["mcpServers"]["cellwright"]
+    done = subprocess.run([entry["command"], "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("cellwright")
+    assert entry["args"] == ["--root", str(tmp_path)]
+    before = file.read_bytes()
+    assert "already" in cellwright("install", "cursor", "--root", str(tmp_path), environ=home).stdout
+    assert file.read_bytes() == before
+    assert cellwright("install", "cursor", "--remove", environ=home).returncode == 0
+    assert "cellwright" not in file.read_text(encoding="utf-8")
+    wrong = cellwright("install", "cursor", "--token", "abc", environ=home)
+    assert wrong.returncode == 2
+
+
+def test_the_parser_knows_the_clients_there_are() -> None:
+    assert set(CLIENTS) == set(clients.CLIENTS)
 
 
 def test_a_port_in_use_is_said(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Watching resources: two eras, one publish; nobody hears what is not theirs."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,9 @@ class Pads:
 
     scheme = "pad"
 
+    def __init__(self) -> None:
+        self.watched = 0
+
     def templates(self) -> Sequence[ResourceTemplate]:
         return []
 
@@ -45,13 +49,21 @@ class Pads:
         return [ResourceInfo(MINE, "mine"), *(ResourceInfo(f"pad://{n}", str(n)) for n in range(450))]
 
     async def read(self, call: Call, uri: str) -> Sequence[Content]:
-        if not await self.watchable(call, uri):
+        if await self.watch(call, uri) is None:
             raise NotFound(f"no resource {uri}")
         return [Content("text", "text/plain")]
 
-    async def watchable(self, call: Call, uri: str) -> bool:
+    async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
         del call
-        return uri == MINE
+        return self.held() if uri == MINE else None
+
+    @asynccontextmanager
+    async def held(self) -> AsyncGenerator[None]:
+        self.watched += 1
+        try:
+            yield
+        finally:
+            self.watched -= 1
 
     async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:
         del call, template, argument, prefix
@@ -112,6 +124,24 @@ async def test_a_listening_client_hears_of_what_it_asked_for(tmp_path: Path) -> 
         with anyio.fail_after(10):
             events = [await anext(heard), await anext(heard)]
         assert [type(event).__name__ for event in events] == ["ResourceUpdated", "ResourcesListChanged"]
+
+
+@requirement("watch:held")
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_what_is_watched_is_held_until_nobody_watches(tmp_path: Path, mode: str) -> None:
+    workspace = workspace_with_pads(tmp_path)
+    pads = workspace.resources[-1]
+    assert isinstance(pads, Pads)
+    async with Client(workspace.server(local_user()), mode=mode, cache=None) as client:  # pyright: ignore[reportArgumentType]
+        if mode == "legacy":
+            await subscribe(client, MINE)
+            await subscribe(client, MINE)
+            assert pads.watched == 1
+        else:
+            async with client.listen(resource_subscriptions=[MINE, OTHERS]):
+                assert pads.watched == 1
+            await until(lambda: pads.watched == 0, "let go")
+    await until(lambda: pads.watched == 0, "let go when the connection ended")
 
 
 @requirement("watch:authorised")

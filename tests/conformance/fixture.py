@@ -12,6 +12,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -305,8 +306,8 @@ class FixtureResources:
             case _:
                 raise NotFound(f"no resource {uri}")
 
-    async def watchable(self, call: Call, uri: str) -> bool:
-        return uri in {info.uri for info in await self.list(call)}
+    async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
+        return nullcontext() if uri in {info.uri for info in await self.list(call)} else None
 
     async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:
         del call, template, argument

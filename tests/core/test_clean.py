@@ -7,11 +7,14 @@ import time
 import unicodedata
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cellwright.core.clean import Cleaned, clean, clean_html
 from requirements import requirement
+
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+"""A busy machine is no finding."""
 
 ZWJ, ZWNJ, ZWSP = "\u200d", "\u200c", "\u200b"
 TEXT_STYLE, EMOJI_STYLE = "\ufe0e", "\ufe0f"
@@ -147,6 +150,7 @@ def simple_terminal(text: str) -> str:
 
 
 @requirement("clean:terminal:as-seen")
+@PATIENT
 @given(st.text(alphabet="abc é漢\t\n\r\b", max_size=60))
 def test_carriage_returns_and_backspaces_do_what_a_simple_terminal_does(text: str) -> None:
     assert clean(text).text == simple_terminal(text)
@@ -356,7 +360,7 @@ NASTY = st.lists(st.sampled_from(PIECES) | st.text(ANY, max_size=3), max_size=40
 
 
 @requirement("clean:result:idempotent")
-@settings(max_examples=400)
+@settings(PATIENT, max_examples=400)
 @given(NASTY)
 @example("👩\u200d👩\b")
 @example("🏴" + tags("gbeng") + "\U000e007f\b")
@@ -369,7 +373,7 @@ def test_cleaning_twice_changes_nothing_more(text: str) -> None:
 
 
 @requirement("clean:result:plain")
-@settings(max_examples=400)
+@settings(PATIENT, max_examples=400)
 @given(NASTY)
 def test_nothing_but_text_is_left(text: str) -> None:
     for cleaned in (clean(text), clean_html(text)):
@@ -390,6 +394,7 @@ def visible(text: str) -> str:
 
 
 @requirement("clean:hidden:removed-and-counted")
+@PATIENT
 @given(st.text(alphabet=st.sampled_from("".join(HIDDEN.values()) + "".join(EMOJI.values()) + "aé漢कم ")))
 def test_the_count_is_what_is_missing(text: str) -> None:
     cleaned = clean(text)
@@ -398,6 +403,7 @@ def test_the_count_is_what_is_missing(text: str) -> None:
 
 
 @requirement("clean:result:visible-kept")
+@PATIENT
 @given(st.text(st.characters(exclude_categories=["Cc", "Cf", "Cs", "Mn", "Lo", "Cn"]) | st.sampled_from("\n\t漢字कम")))
 def test_visible_text_is_left_alone(text: str) -> None:
     assert clean(text) == Cleaned(text, 0)

@@ -79,7 +79,7 @@ values: st.SearchStrategy[Json] = st.recursive(
 other_names = texts.filter(lambda name: name not in {OWN, SERVERS})
 newlines = st.sampled_from(("\n", "\r\n"))
 # A busy machine is no fault of the text.
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+unhurried = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite
@@ -224,6 +224,22 @@ def test_of_two_entries_of_one_name_the_effective_one_is_replaced_and_both_are_r
 )
 def test_an_added_entry_looks_like_its_surroundings(before: str, after: str) -> None:
     assert put(before, PATH, {"a": ["b"]}) == after
+
+
+@requirement("clients:jsonc:undo")
+@pytest.mark.parametrize(
+    "inside", ["", " ", "\n", "\n  ", "\n\n  ", "\r\n  ", " // none\n  ", "\n    // none\n  ", "/* none */"]
+)
+def test_an_empty_object_is_given_back_as_it_was(inside: str) -> None:
+    text = '{\n  "mcpServers": {' + inside + "}\n}\n"
+    added = put(text, PATH, ENTRY)
+    assert loads(added) == {SERVERS: {OWN: ENTRY}}
+    assert drop(added, PATH) == text
+
+
+@requirement("clients:jsonc:layout")
+def test_what_stood_behind_the_removed_entry_keeps_its_line() -> None:
+    assert drop('{"mcpServers": {\n  "cellwright": 1, "b": 2\n}}', PATH) == '{"mcpServers": {\n  "b": 2\n}}'
 
 
 @requirement("clients:jsonc:layout")

@@ -9,11 +9,14 @@ import math
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cellwright.core.tokens import MOST_TOKENS_PER_CHARACTER, estimate_tokens
 from requirements import requirement
+
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+"""A busy machine is no finding."""
 
 PROSE = """\
 The river had been rising since dawn, and by noon the lower fields were gone. Nobody in the village spoke of leaving. They
@@ -186,18 +189,21 @@ def test_the_estimate_is_near_the_largest_real_count(sample: Sample) -> None:
 
 
 @requirement("tokens:estimate:monotone")
+@PATIENT
 @given(st.text(), st.text(), st.text())
 def test_adding_text_never_lowers_the_estimate(before: str, text: str, after: str) -> None:
     assert estimate_tokens(before + text + after) >= estimate_tokens(text)
 
 
 @requirement("tokens:estimate:monotone")
+@PATIENT
 @given(st.text(alphabet="aAbB01 \n.,\tZé漢"), st.text(alphabet="aAbB01 \n.,\tZé漢"))
 def test_adding_text_of_few_kinds_never_lowers_the_estimate(before: str, text: str) -> None:
     assert estimate_tokens(before + text) >= max(estimate_tokens(before), estimate_tokens(text))
 
 
 @requirement("tokens:estimate:bounded")
+@PATIENT
 @given(st.text(alphabet=st.characters(exclude_categories=[])))
 def test_the_estimate_of_any_string_is_bounded_by_its_length(text: str) -> None:
     assert (estimate_tokens(text) > 0) == (text != "")

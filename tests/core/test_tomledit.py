@@ -161,6 +161,10 @@ def test_a_sub_table_gives_way_to_the_key_that_replaces_it() -> None:
             '[mcp_servers]\ncellwright.command = "c"\nb.command = "d"\ncellwright.args = []\n',
             '[mcp_servers]\nb.command = "d"\n',
         ),
+        (
+            "[mcp_servers]\nb.args = []\n\ncellwright.args = []\nc.args = []\n",
+            "[mcp_servers]\nb.args = []\n\nc.args = []\n",
+        ),
         ('mcp_servers = { b = { command = "d" } }\n', 'mcp_servers = { b = { command = "d" } }\n'),
         ("", ""),
     ],

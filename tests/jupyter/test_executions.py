@@ -1,8 +1,10 @@
 """Executions outlive requests, stop at errors, are cancelled without harm to others, and end when the kernel does."""
+# pyright: reportPrivateUsage=false
 
 import asyncio
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -17,7 +19,7 @@ from cellwright.jupyter.model import StreamOutput
 from cellwright.jupyter.outputs import Displays
 from cellwright.jupyter.rest import Rest
 from jupyter_support import JupyterServer
-from kernel_support import Bench, bench_on, job, now, rest, until
+from kernel_support import Bench, SharedCell, bench_on, job, now, rest, until
 from requirements import requirement
 
 pytestmark = pytest.mark.anyio
@@ -112,6 +114,56 @@ async def test_a_cell_that_is_gone_at_its_turn_is_not_run_and_the_others_are(ben
     assert "deleted" in view.cells[1].error.value
 
 
+# ipykernel gives a thread's prints to whichever cell ran last; other kernels, and widgets, to the cell that began it.
+THREAD = """
+import threading, time
+kernel = get_ipython().kernel
+def later(parent=kernel.get_parent()):
+    for i in range(4):
+        time.sleep(0.2)
+        kernel.session.send(kernel.iopub_socket, 'stream', {'name': 'stdout', 'text': f'late {i}\\n'}, parent=parent)
+threading.Thread(target=later).start()
+"""
+
+
+@requirement("executions:run:threads")
+async def test_late_output_is_shown_in_the_cell_it_belongs_to(bench: Bench) -> None:
+    first, second = SharedCell(), SharedCell()
+    execution = bench.queue.submit("ada", [Job(lambda: THREAD + "print('now')", "a", first.writer())])
+    assert (await execution.wait(30)).state is RunState.DONE
+    other = bench.queue.submit("ada", [Job(lambda: "print('other')", "b", second.writer())])
+    assert (await other.wait(30)).state is RunState.DONE
+    await until(lambda: "late 3" in str(first.outputs), "the end of the thread")
+    assert [output["text"] for output in first.outputs] == ["now\nlate 0\nlate 1\nlate 2\nlate 3\n"]
+    assert [output["text"] for output in second.outputs] == ["other\n"]
+    assert text_of(execution.view().cells[0]).endswith("late 3\n")
+    assert (first.viewer.shown, first.viewer.faults) == (first.outputs, [])
+
+
+@requirement("executions:run:threads")
+async def test_late_output_of_an_earlier_run_stays_out_of_the_later_one(bench: Bench) -> None:
+    shared = SharedCell()
+    code = [THREAD]
+    await bench.queue.submit("ada", [Job(lambda: code[0], "a", shared.writer())]).wait(30)
+    code[0] = "import time\nfor i in range(6): time.sleep(0.2); print(i)"
+    view = await bench.queue.submit("ada", [Job(lambda: code[0], "a", shared.writer())]).wait(30)
+    assert (view.state, view.cells[0].notes) == (RunState.DONE, ())
+    assert [output["text"] for output in shared.outputs] == ["0\n1\n2\n3\n4\n5\n"]
+
+
+@requirement("executions:run:unreachable")
+async def test_a_cell_keeps_its_outputs_when_the_kernel_cannot_be_reached(bench: Bench) -> None:
+    shared = SharedCell([{"output_type": "stream", "name": "stdout", "text": "old"}])
+    await bench.kernel.shut_down()
+    execution = bench.queue.submit("ada", [Job(lambda: "1", "a", shared.writer()), job("2")])
+    view = await execution.wait(30)
+    assert [cell.state.value for cell in view.cells] == ["not_run", "not_run"]
+    assert view.cells[0].error is not None
+    assert view.cells[0].error.name == "KERNEL_GONE"
+    assert [output["text"] for output in shared.outputs] == ["old"]
+    assert shared.cell["execution_state"] == "idle"
+
+
 @requirement("executions:run:times")
 async def test_times_are_those_of_each_cell(bench: Bench) -> None:
     before = now()
@@ -183,23 +235,23 @@ async def test_a_kernel_that_ignores_the_interrupt_leaves_it_running_and_says_so
 
 @requirement("executions:cancel:others-code")
 async def test_cancelling_never_interrupts_somebody_elses_code(bench: Bench) -> None:
-    person = bench.kernel.connect("a-person")
     seen: list[str] = []
-    theirs = asyncio.create_task(
-        person.execute(
-            "import time; print('on', flush=True); time.sleep(2); y = 1",
-            lambda message: seen.append(message.content.get("text", "")),
+    async with bench.kernel.person() as person:
+        theirs = asyncio.create_task(
+            person.execute(
+                "import time; print('on', flush=True); time.sleep(2); y = 1",
+                lambda message: seen.append(message.content.get("text", "")),
+            )
         )
-    )
-    await until(lambda: "on\n" in seen, "the person's code")
-    ours = bench.submit(SLEEP)
-    view = await ours.cancel(grace=0.3)
-    assert (view.state, bench.interrupts) == (RunState.QUEUED, 0)
-    assert (await asyncio.wait_for(theirs, 20)).status == "ok"
-    # Its turn has come now, and it is interrupted at once.
-    assert (await ours.wait(20)).state is RunState.INTERRUPTED
-    assert bench.interrupts == 1
-    await person.close()
+        await until(lambda: "on\n" in seen, "the person's code")
+        ours = bench.submit(SLEEP)
+        await until(lambda: bool(bench.kernel.connection._requests), "ours on its way to the kernel")
+        view = await ours.cancel(grace=0.3)
+        assert (view.state, bench.interrupts) == (RunState.QUEUED, 0)
+        assert (await asyncio.wait_for(theirs, 20)).status == "ok"
+        # Its turn has come now, and it is interrupted at once.
+        assert (await ours.wait(20)).state is RunState.INTERRUPTED
+        assert bench.interrupts == 1
 
 
 @requirement("executions:death:named")
@@ -273,7 +325,7 @@ async def test_progress_names_cell_and_newest_line_and_is_paced(bench: Bench) ->
     assert any("cell 2 of 2: step" in text for _, _, text, _ in notices)
     done = [value for value, _, _, _ in notices]
     assert done == sorted(set(done))
-    gaps = [b[3] - a[3] for a, b in zip(notices, notices[1:], strict=False)]
+    gaps = [b[3] - a[3] for a, b in pairwise(notices)]
     assert all(gap > 0.45 for gap in gaps), gaps
 
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from cellwright.core.errors import DeadlineExceeded, Unavailable
 from cellwright.jupyter.errors import JupyterDenied
-from cellwright.jupyter.kernel import KernelConnection, KernelDied, ReplyLost
+from cellwright.jupyter.kernel import KernelConnection
 from cellwright.jupyter.kernel_channel import (
     JsonObject,
+    KernelChannel,
     KernelGone,
     Message,
     WebsocketChannel,
@@ -24,6 +25,7 @@ from cellwright.jupyter.kernel_channel import (
     pack,
     unpack,
 )
+from cellwright.jupyter.kernel_request import KernelDied, ReplyLost
 from jupyter_support import JupyterServer
 from kernel_support import KernelOnServer, kernel_on, until
 from requirements import requirement
@@ -83,13 +85,10 @@ async def test_thirty_requests_at_once_each_get_their_own_output(kernel: KernelO
 
 @requirement("kernel:requests:own-output")
 async def test_two_clients_of_one_kernel_do_not_see_each_others_output(kernel: KernelOnServer) -> None:
-    other = kernel.connect("somebody-else")
-    try:
+    async with kernel.person() as other:
         seen: list[Message] = []
         mine, _ = await asyncio.gather(run(kernel, "print('mine')"), other.execute("print('theirs')", seen.append))
         assert (mine, stream_text(seen)) == ("mine\n", "theirs\n")
-    finally:
-        await other.close()
 
 
 @requirement("kernel:requests:first-output")
@@ -216,38 +215,34 @@ async def test_a_cut_while_nothing_runs_is_mended_by_the_next_run(kernel: Kernel
 @requirement("kernel:connection:reply-lost")
 async def test_a_reply_lost_in_a_cut_is_reported(kernel: KernelOnServer) -> None:
     # Somebody else is connected too, so the server keeps nothing for us while we are away.
-    person = kernel.connect("a-person")
-    await person.ready()
-    blocked = asyncio.Event()
-    opens = kernel.connection._open_channel
+    async with kernel.person() as person:
+        blocked = asyncio.Event()
+        opens = kernel.connection._open_channel
 
-    async def open_later() -> object:
-        await asyncio.wait_for(blocked.wait(), 20)
-        return await opens()
+        async def open_later() -> KernelChannel:
+            await asyncio.wait_for(blocked.wait(), 20)
+            return await opens()
 
-    task = await running(kernel, "import time; print('on', flush=True); time.sleep(0.5); x = 5")
-    kernel.connection._open_channel = open_later  # pyright: ignore[reportAttributeAccessIssue]
-    cut(kernel.connection)
-    # The person's own question is answered after the run: then its reply has gone nowhere.
-    await asyncio.wait_for(person.execute("x"), 20)
-    blocked.set()
-    with pytest.raises(ReplyLost, match="cut"):
-        await asyncio.wait_for(task, 30)
-    assert await run(kernel, "print(x)") == "5\n"
-    await person.close()
+        task = await running(kernel, "import time; print('on', flush=True); time.sleep(0.5); x = 5")
+        kernel.connection._open_channel = open_later
+        cut(kernel.connection)
+        # The person's own question is answered after the run: then its reply has gone nowhere.
+        await asyncio.wait_for(person.execute("x"), 20)
+        blocked.set()
+        with pytest.raises(ReplyLost, match="cut"):
+            await asyncio.wait_for(task, 30)
+        assert await run(kernel, "print(x)") == "5\n"
 
 
 @requirement("kernel:connection:closed")
 async def test_closing_ends_requests_at_once_and_the_kernel_goes_on(kernel: KernelOnServer) -> None:
-    person = kernel.connect("a-person")
-    await person.ready()
-    task = await running(kernel, "import time; print('on', flush=True); time.sleep(0.3); x = 5")
-    await kernel.connection.close()
-    with pytest.raises(Unavailable, match="closed"):
-        await asyncio.wait_for(task, 5)
-    reply = await asyncio.wait_for(person.execute("", user_expressions={"x": "x"}), 20)
-    assert reply.user_expressions["x"]["data"]["text/plain"] == "5"
-    await person.close()
+    async with kernel.person() as person:
+        task = await running(kernel, "import time; print('on', flush=True); time.sleep(0.3); x = 5")
+        await kernel.connection.close()
+        with pytest.raises(Unavailable, match="closed"):
+            await asyncio.wait_for(task, 5)
+        reply = await asyncio.wait_for(person.execute("", user_expressions={"x": "x"}), 20)
+        assert reply.user_expressions["x"]["data"]["text/plain"] == "5"
 
 
 @requirement("kernel:connection:denied")

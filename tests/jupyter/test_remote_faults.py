@@ -18,6 +18,7 @@ from cellwright.jupyter.presence import Collaborator
 from cellwright.jupyter.ranges import at, by_id
 from cellwright.jupyter.remote import RemoteDocuments, RemoteJupyter
 from cellwright.jupyter.rest import Rest
+from cellwright.jupyter.room import Room
 from cellwright.jupyter.rooms import OpenDocument, Rooms
 from cellwright.jupyter.undo import undo
 from jupyter_support import (
@@ -171,6 +172,30 @@ async def test_an_edit_in_a_room_that_is_known_to_be_lost_is_refused_before_it_i
         await rooms.close()
 
 
+@requirement("documents:faults:cut")
+async def test_what_was_written_before_the_loss_and_not_acknowledged_is_reported_as_unknown(
+    jupyter_server: JupyterServer, folder: str
+) -> None:
+    path = NotebookPath(f"{folder}/unknown.ipynb")
+    write_notebook(jupyter_server.root, path.text, ["start"])
+    async with RemoteJupyter(address(jupyter_server)) as remote:
+        room = Room(await remote.documents.join(path, RoomKind.NOTEBOOK), Collaborator())
+        notebook = Notebook(room.doc)
+        lost = asyncio.Event()
+        room.when_lost(lost.set)
+        await room.join()
+        notebook.insert(-1, [NewCell("acknowledged")])
+        await room.flush()
+        notebook.insert(-1, [NewCell("who knows")])
+        await room._access.channel.close()
+        await asyncio.wait_for(lost.wait(), 5)
+        with pytest.raises(UnknownOutcome):
+            await room.flush()
+        with pytest.raises(Unavailable):
+            room.check_open()
+        await room.leave()
+
+
 @requirement("documents:notebook:undo")
 async def test_undo_works_after_the_connection_was_lost(jupyter_server: JupyterServer, folder: str) -> None:
     path = NotebookPath(f"{folder}/undo.ipynb")
@@ -230,6 +255,34 @@ async def _another_program_writes(rooms: Rooms, path: NotebookPath, process: Jup
     write_notebook(process.root, path.text, ["by git again"])
     async with rooms.notebook(path) as opened:
         assert sources(opened) == ["by git again"]
+
+
+@requirement("documents:files:not-live")
+async def test_a_server_that_begins_or_ceases_to_share_documents_is_followed(start_jupyter: StartJupyter) -> None:
+    process = await asyncio.to_thread(start_jupyter, collaboration=False)
+    file = write_notebook(process.root, "n.ipynb", ["one"])
+    path = NotebookPath("n.ipynb")
+    async with RemoteJupyter(address(process)) as remote:
+        rooms = Rooms(remote.documents, Collaborator())
+        async with rooms.notebook(path) as opened:
+            assert not opened.live
+            await asyncio.to_thread(process.stop)
+            process.collaboration = True
+            await asyncio.to_thread(process.start)
+            with pytest.raises(Unavailable, match="shared now"):
+                await opened.change(lambda n: n.insert(-1, [NewCell("past the room")]))
+        assert sources_on_disk(file) == ["one"]
+        async with rooms.notebook(path) as opened:
+            assert opened.live
+            await opened.change(lambda n: n.insert(-1, [NewCell("in the room")]), save=True)
+        await asyncio.to_thread(process.stop)
+        process.collaboration = False
+        await asyncio.to_thread(process.start)
+        with pytest.raises(Unavailable, match="no longer shares"):
+            await append(rooms, path, "refused")
+        await append(rooms, path, "in the file")
+        await rooms.close()
+    assert sources_on_disk(file) == ["one", "in the room", "in the file"]
 
 
 @requirement("documents:files:not-live")

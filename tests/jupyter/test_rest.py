@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from cellwright.core.errors import ConfigError, Conflict, InvalidArgument, NotFo
 from cellwright.core.types import Secret
 from cellwright.jupyter.address import JupyterAddress
 from cellwright.jupyter.errors import JupyterDenied
-from cellwright.jupyter.model import FileKind, NewCell
+from cellwright.jupyter.model import FileInfo, FileKind, Found, NewCell
 from cellwright.jupyter.paths import DocPath, NotebookPath
 from cellwright.jupyter.port import Jupyter
 from cellwright.jupyter.presence import Collaborator
@@ -264,6 +264,16 @@ def test_what_is_no_address_is_refused_without_showing_its_token(given: str) -> 
         JupyterAddress.parse(f"{given}?token=abc") if given else JupyterAddress.parse(given)
 
 
+def _what_matters(info: FileInfo) -> tuple[object, ...]:
+    return (
+        info.path,
+        info.kind,
+        info.last_modified,
+        info.writable,
+        info.size if info.kind is not FileKind.DIRECTORY else None,
+    )
+
+
 @requirement("documents:rest:many")
 async def test_a_thousand_notebooks_are_listed_the_same_from_disk_and_from_the_server(
     jupyter_server: JupyterServer, folder: str
@@ -281,12 +291,15 @@ async def test_a_thousand_notebooks_are_listed_the_same_from_disk_and_from_the_s
         RemoteJupyter(JupyterAddress.parse(jupyter_server.url, token=token, root=jupyter_server.root)) as from_disk,
         RemoteJupyter(JupyterAddress.parse(jupyter_server.url, token=token, root=top)) as misled,
     ):
-        expected = await over_http.documents.walk(DocPath(folder))
+        expected = [_what_matters(info) for info in await over_http.documents.walk(DocPath(folder))]
         assert len(expected) == 1_010
-        key = [(info.path, info.kind, info.last_modified, info.writable) for info in expected]
+        found: Sequence[Found] = []
         for other in (from_disk, misled):
-            found = await other.documents.walk(DocPath(folder))
-            assert [(info.path, info.kind, info.last_modified, info.writable) for info in found] == key
+            assert [_what_matters(info) for info in await other.documents.walk(DocPath(folder))] == expected
+            found = await other.documents.find(DocPath(folder), ".ipynb")
+            assert [one.path for one in found] == [entry[0] for entry in expected if entry[1] is FileKind.NOTEBOOK]
+        gone = [Found(f"{folder}/gone.ipynb", FileKind.NOTEBOOK), *found[:1]]
+        assert [info.path for info in await from_disk.documents.describe(gone)] == [found[0].path]
         with pytest.raises(NotFound):
             await from_disk.documents.walk(DocPath(f"{folder}/not there"))
 

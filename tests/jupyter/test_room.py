@@ -404,7 +404,7 @@ async def test_a_change_by_another_program_is_seen(
 async def test_a_renamed_notebook_is_noticed(
     rooms: Rooms, jupyter: Jupyter, path: NotebookPath, jupyter_server: JupyterServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cellwright.jupyter.rooms.TRUST_SECONDS", 0.0)
+    monkeypatch.setattr("cellwright.jupyter.backing.TRUST_SECONDS", 0.0)
     new = NotebookPath(path.text.replace("n.ipynb", "new name.ipynb"))
     async with rooms.notebook(path) as opened:
         await opened.change(lambda n: n.replace([SourceChange(at(0), "before")]), save=True)
@@ -424,10 +424,12 @@ async def test_a_renamed_notebook_is_noticed(
 async def test_a_deleted_notebook_is_noticed_and_not_written_again(
     rooms: Rooms, path: NotebookPath, jupyter_server: JupyterServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cellwright.jupyter.rooms.TRUST_SECONDS", 0.0)
+    monkeypatch.setattr("cellwright.jupyter.backing.TRUST_SECONDS", 0.0)
     async with rooms.notebook(path) as opened:
-        assert opened.view.cell_count == 3
-    (jupyter_server.root / path.text).unlink()
+        await opened.change(lambda n: n.replace([SourceChange(at(0), "still there")]))
+        (jupyter_server.root / path.text).unlink()
+        with pytest.raises(NotFound, match="no such file any more"):
+            await opened.change(lambda n: n.replace([SourceChange(at(0), "nowhere to go")]))
     for _ in range(2):
         with pytest.raises(NotFound):
             async with rooms.notebook(path):

@@ -18,4 +18,12 @@ PROMISES = {
     "tokens:estimate:calibrated": "The token estimate is between 0.9 and 1.5 times what real vocabularies give.",
     "tokens:estimate:monotone": "More text never has a lower estimate.",
     "tokens:estimate:bounded": "Any string has an estimate, in proportion to its length at most.",
+    "budget:cut:within": "A cut text stays within its budget, uses most of it, and counts exactly the characters left out.",
+    "budget:cut:lines": "A cut falls between lines where a line ends nearby.",
+    "budget:cut:sequences": "A cut never separates a mark, joiner, selector or flag half from what it belongs to.",
+    "budget:fit:within": "The compact JSON of fitted data is within its budget, and data that fits is returned as it is.",
+    "budget:fit:keys": "The top-level keys of fitted data stay as long as they fit by themselves.",
+    "budget:fit:strings-first": "The longest strings give way first, to an equal share, before anything else.",
+    "budget:fit:lists": "A list that must give way keeps its ends and says how many items are missing.",
+    "budget:speed": "A small result is checked in microseconds, a large one is cut in a fraction of a second.",
 }

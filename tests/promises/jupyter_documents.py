@@ -37,7 +37,7 @@ PROMISES = {
     "documents:faults:unreadable": "A file that is no notebook is an error that says so.",
     "documents:files:not-live": "Without collaboration all works on the file, says so, and keeps what other programs wrote.",
     "documents:format:old": "A notebook of an older format is edited as it is, flagged as such, and not upgraded unasked.",
-    "documents:notebook:ranges": "Ranges are 0-based with an exclusive end; out of bounds or overlapping is an error naming the cell count.",
+    "documents:notebook:ranges": "Ranges are 0-based with an exclusive end; what is out of bounds or overlaps is an error.",
     "documents:notebook:one-state": "All ranges of a call are resolved against one state: deleting cells 2 and 5 removes exactly those.",
     "documents:notebook:ids": "Edits by id hit their cell, however the notebook is rearranged meanwhile.",
     "documents:notebook:minimal": "A new source changes only the characters that differ, so that a person's typing stays in place.",

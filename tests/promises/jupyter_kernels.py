@@ -42,6 +42,8 @@ PROMISES = {
     "executions:run:error-stops": "A batch stops at the first error; the rest is not run, and says so.",
     "executions:run:empty-traceback": "An error without a traceback is still a failure.",
     "executions:run:deleted-cell": "A cell that is gone when its turn comes is not run; the others are.",
+    "executions:run:threads": "What a thread prints after its cell has ended is shown in that cell, until the cell is run again.",
+    "executions:run:unreachable": "A cell keeps its outputs when the kernel cannot be reached; it is reported as not run.",
     "executions:run:times": "Start and end are those of the cell, from the given clock.",
     "executions:queue:order": "Executions of several callers run one after the other, in order, none mixed with another.",
     "executions:queue:cancel-waiting": "Cancelling an execution that waits takes it from the queue and does not touch the one that runs.",

@@ -30,6 +30,7 @@ PROMISES = {
     "watch:both-eras": "One publish reaches resources/subscribe clients and subscriptions/listen clients, and nobody after they unsubscribe.",
     "watch:authorised": "What a caller may not read it cannot watch: not subscribed, not in the acknowledged filter, no event.",
     "watch:principal": "A change of one caller's resource is not told to another caller.",
+    "watch:held": "What is watched is held open for as long as somebody watches it, once for each watcher, and let go afterwards.",
     "watch:rate": "At most one notification a second goes out for a resource, and the last change is never lost.",
     # tasks
     "tasks:long": "A long call becomes a task for clients that know tasks, and a short one answers in place.",
@@ -44,6 +45,10 @@ PROMISES = {
     "cli:nearest": "Unknown flags, commands and values exit 2 with the nearest name.",
     "cli:start": "`start --transport streamable-http` takes the flags of the original server and serves.",
     "cli:doctor": "`doctor` prints a line for each check with a mark and a remedy, or JSON, and exits 1 if something is wrong.",
+    "doctor:jupyter": "`doctor` finds a Jupyter server healthy, unreachable, closed to its token or without collaboration, and never shows a token.",
+    "doctor:local": "Where no Jupyter server is named or running, `doctor` starts the local kernel to see that it starts.",
+    "doctor:tool": "An agent gets the report of `doctor` as a tool, with progress.",
+    "cli:install": "`install` writes an entry that starts this program, shows it with --print, and takes it out with --remove.",
     "cli:token": "`token` creates, lists and revokes tokens; a secret is shown once and kept as a hash.",
     "cli:bind": "A non-loopback address without a token is refused at the start.",
     "cli:serve-token": "A loopback server that was given no token makes one and keeps it.",

@@ -16,8 +16,22 @@ DEFAULT = "default"
 GROUPS = (ALL, CORE, DEFAULT)
 
 # What a client gets that asks for nothing, and the smallest set that is still useful. Budgets: tests/test_catalogue.py.
-DEFAULT_TOOLSETS = ("workspace",)
-CORE_TOOLS = ("workspace_status",)
+DEFAULT_TOOLSETS = ("workspace", "notebooks", "editing", "kernels")
+CORE_TOOLS = (
+    "workspace_status",
+    "list_nbs",
+    "get_nb_stat",
+    "read_nb_cells",
+    "modify_nb_cells",
+    "insert_nb_cells",
+    "delete_nb_cells",
+    "execute_nb_cells",
+    "restart_nb_kernel",
+    "edit_nb_cell",
+    "undo_nb_edit",
+    "get_execution",
+    "cancel_execution",
+)
 
 
 @dataclass(frozen=True)

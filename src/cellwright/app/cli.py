@@ -103,6 +103,8 @@ def _add_setting(section: argparse._ArgumentGroup, spec: Spec) -> None:  # pyrig
         )
 
 
+# The keys of clients.CLIENTS, which only this command needs: `serve` must start fast.
+CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "zed")
 SERVER_GROUPS = ("Workspace", "Tools", "Jupyter")
 HTTP_GROUPS = (*SERVER_GROUPS, "HTTP", "OAuth")
 
@@ -156,14 +158,12 @@ def make_parser() -> Parser:
 
 
 def _add_install(commands: "argparse._SubParsersAction[Parser]") -> None:  # pyright: ignore[reportPrivateUsage]
-    from cellwright.app.clients import CLIENTS  # noqa: PLC0415 - only this command needs it, and `serve` must start fast
-
     install = commands.add_parser(
         "install",
         help="tell a client how to start cellwright",
         description="Write cellwright's own entry into a client's configuration, and nothing else.",
     )
-    install.add_argument("client", choices=tuple(CLIENTS), help="which client")
+    install.add_argument("client", choices=CLIENTS, help="which client")
     install.add_argument(
         "--print", action="store_true", dest="print_only", help="show what would be written, and where; write nothing"
     )
@@ -172,7 +172,10 @@ def _add_install(commands: "argparse._SubParsersAction[Parser]") -> None:  # pyr
         "--project", metavar="DIR", help="write the project's own configuration in DIR instead of the user's"
     )
     install.add_argument("--url", help="the client shall connect to this running server instead of starting one")
-    install.add_argument("--token", help="the token for --url")
+    install.add_argument("--token", help="the token for --url; it is written into the file")
+    install.add_argument(
+        "--token-env", metavar="NAME", help="the variable from which the client takes the token for --url"
+    )
     install.add_argument(
         "--root", metavar="DIR", default=argparse.SUPPRESS, help="the workspace that the client's server works in"
     )

@@ -3,17 +3,18 @@
 import argparse
 import asyncio
 import json
+import os
 import re
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from cellwright import __version__
 from cellwright.app.log import configure_logging, log_event
@@ -23,6 +24,7 @@ from cellwright.core.errors import ConfigError
 from cellwright.core.types import Secret
 
 if TYPE_CHECKING:
+    from cellwright.app.clients import Entry
     from cellwright.app.workspace import Workspace
 
     MakeWorkspace = Callable[[Settings, str], Workspace]
@@ -72,19 +74,22 @@ async def _serve_http(settings: Settings, make: "MakeWorkspace") -> None:
     log_event(
         "serving", transport="streamable-http", host=settings.host, port=port, root=settings.root, version=__version__
     )
-    await http.serve(settings, server, endpoint, gate, bound)
+    try:
+        await http.serve(settings, server, endpoint, gate, bound)
+    finally:
+        await workspace.close()
 
 
 def _greet(url: str, made: Secret | None, settings: Settings) -> None:
+    from cellwright.app import clients  # noqa: PLC0415
+
     token = made.reveal() if made else "YOUR_TOKEN"
-    entry = {
-        "mcpServers": {"cellwright": {"type": "http", "url": url, "headers": {"Authorization": f"Bearer {token}"}}}
-    }
+    entry = clients.Entry(url=url, token=Secret(token))
     say(f"cellwright {__version__}, workspace {settings.root}\n")
     say(f"  MCP      {url}")
     say(f"  health   {url.removesuffix('/mcp')}/health\n")
     say("For a client:\n")
-    say(json.dumps(entry, indent=2))
+    say(clients.snippet(clients.CLIENTS["claude-code"], entry).rstrip())
     say(f"\nor: cellwright install claude-code --url {url} --token {token}\nCtrl-C stops.")
     sys.stdout.flush()
 
@@ -105,7 +110,52 @@ def doctor(settings: Settings, *, as_json: bool) -> int:
 
 def install(options: argparse.Namespace) -> int:
     """Write, show or remove a client's entry."""
-    raise NotImplementedError(options)
+    from cellwright.app import clients, install  # noqa: PLC0415 - not needed by the other commands
+
+    client = clients.CLIENTS[options.client]
+    project = Path(options.project).resolve() if options.project else None
+    machine: _Machine = {"home": Path.home(), "platform": sys.platform, "environ": os.environ, "project": project}
+    if options.remove:
+        made = install.plan_removal(client, **machine)
+    else:
+        entry = _entry(options)
+        if options.print_only:
+            # Not by way of a plan: that refuses a file it cannot read, and this is the way out of that.
+            say(f"{clients.locate(client, **machine)}\n\n{clients.snippet(client, entry)}")
+            return 0
+        made = install.plan(client, entry, **machine)
+    if options.print_only:
+        say(f"{made.path}: {install.describe(made)}")
+        return 0
+    install.apply(made)
+    say(install.describe(made))
+    if warning := install.warning(made):
+        say(warning)
+    if made.present:
+        say(client.afterwards)
+    return 0
+
+
+class _Machine(TypedDict):
+    home: Path
+    platform: str
+    environ: Mapping[str, str]
+    project: Path | None
+
+
+def _entry(options: argparse.Namespace) -> "Entry":
+    from cellwright.app.clients import Entry  # noqa: PLC0415
+
+    if options.url:
+        token = Secret(options.token) if options.token else None
+        return Entry(url=options.url, token=token, token_env=options.token_env or "")
+    if options.token or options.token_env:
+        raise ConfigError(
+            "--token and --token-env are for --url", hint="a server that the client starts needs no token"
+        )
+    command, *arguments = own_command()
+    root = getattr(options, "root", None)
+    return Entry(command=command, args=(*arguments, *(("--root", str(Path(root).resolve())) if root else ())))
 
 
 def token(options: argparse.Namespace) -> int:
@@ -150,6 +200,9 @@ def _described(stored: StoredToken) -> str:
 
 
 def own_command() -> tuple[str, ...]:
-    """How a client starts this very program again."""
+    """How a client starts this very program again: the script beside this Python, else one on the path."""
+    beside = Path(sys.executable).with_name("cellwright")
+    if beside.is_file():
+        return (str(beside),)
     found = shutil.which("cellwright")
     return (found,) if found else (sys.executable, "-m", "cellwright")

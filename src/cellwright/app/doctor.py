@@ -25,7 +25,6 @@ OPTIONAL = (
         "pip install 'cellwright[embedded]'",
     ),
     ("JupyterLab", ("jupyterlab",), "pip install 'cellwright[lab]'"),
-    ("search model", ("numpy",), "pip install 'cellwright[search]'"),
     ("PostgreSQL driver", ("psycopg",), "pip install 'cellwright[postgres]'"),
 )
 
@@ -82,16 +81,17 @@ async def _versions(settings: Settings) -> list[Check]:
         Check("MCP SDK", OK, f"mcp {sdk}, pycrdt {importlib.metadata.version('pycrdt')}"),
     ]
     for name, packages, remedy in OPTIONAL:
-        found = {package: _version(package) for package in packages}
+        found = {package: installed_version(package) for package in packages}
         missing = [package for package, version in found.items() if version is None]
         if missing:
             checks.append(Check(name, ABSENT, f"not installed ({', '.join(missing)})", remedy))
         else:
             checks.append(Check(name, OK, ", ".join(f"{package} {version}" for package, version in found.items())))
+    checks.append(Check("search model", ABSENT, "none in this version"))
     return checks
 
 
-def _version(package: str) -> str | None:
+def installed_version(package: str) -> str | None:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -139,5 +139,6 @@ async def _database(settings: Settings) -> list[Check]:
 
 
 async def _jupyter(settings: Settings) -> list[Check]:
-    del settings
-    return []
+    from cellwright.app.doctor_jupyter import examine_jupyter  # noqa: PLC0415 - a server must start without loading this
+
+    return await examine_jupyter(settings)

@@ -1,6 +1,7 @@
 """`cellwright://`: the status of the workspace, and what each error code means."""
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from cellwright.app.results import compact_json
 from cellwright.app.status import WorkspaceInfo
@@ -45,9 +46,9 @@ class WorkspaceResources:
             )
         ]
 
-    async def watchable(self, call: Call, uri: str) -> bool:
+    async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
         del call
-        return uri == STATUS_URI
+        return nullcontext() if uri == STATUS_URI else None
 
     async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:
         del call

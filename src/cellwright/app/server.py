@@ -9,7 +9,7 @@ import base64
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -68,7 +68,12 @@ class _Watcher:
 
     session: Any
     principal: Principal
-    uris: set[str] = field(default_factory=set[str])
+    uris: dict[str, AsyncExitStack] = field(default_factory=dict[str, AsyncExitStack])
+    """What it watches, each with what is held for it."""
+
+    async def forget(self) -> None:
+        while self.uris:
+            await self.uris.popitem()[1].aclose()
 
 
 @dataclass
@@ -344,25 +349,31 @@ class CellwrightServer(Server[None]):
 
     # -- watching ------------------------------------------------------------------------------------------------------------
 
-    async def _may_watch(self, call: Call, uri: str) -> bool:
+    async def _watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
         try:
-            return await self._provider(uri).watchable(call, uri)
+            return await self._provider(uri).watch(call, uri)
         except CellwrightError:
-            return False
+            return None
 
     async def _subscribe(self, ctx: Context, params: wire.SubscribeRequestParams) -> wire.EmptyResult:
         uri = str(params.uri)
-        call = self.call_of(ctx)
-        if not await self._may_watch(call, uri):
-            raise _protocol_error(NotFound(f"no resource {uri[:200]}", hint="resources/list shows what there is"), uri)
         watcher = self._watcher(ctx)
-        if len(watcher.uris) >= MAX_WATCHED and uri not in watcher.uris:
+        if uri in watcher.uris:
+            return wire.EmptyResult()
+        if len(watcher.uris) >= MAX_WATCHED:
             raise MCPError(wire.INVALID_PARAMS, f"this connection watches {MAX_WATCHED} resources already")
-        watcher.uris.add(uri)
+        held = await self._watch(self.call_of(ctx), uri)
+        if held is None:
+            raise _protocol_error(NotFound(f"no resource {uri[:200]}", hint="resources/list shows what there is"), uri)
+        stack = AsyncExitStack()
+        await stack.enter_async_context(held)
+        watcher.uris[uri] = stack
         return wire.EmptyResult()
 
     async def _unsubscribe(self, ctx: Context, params: wire.UnsubscribeRequestParams) -> wire.EmptyResult:
-        self._watcher(ctx).uris.discard(str(params.uri))
+        stack = self._watcher(ctx).uris.pop(str(params.uri), None)
+        if stack is not None:
+            await stack.aclose()
         return wire.EmptyResult()
 
     async def _listen(
@@ -370,14 +381,17 @@ class CellwrightServer(Server[None]):
     ) -> wire.SubscriptionsListenResult:
         call = self.call_of(ctx)
         wanted = params.notifications
-        allowed = [
-            uri for uri in dict.fromkeys(wanted.resource_subscriptions or ()) if await self._may_watch(call, uri)
-        ]
-        honoured = wanted.model_copy(update={"resource_subscriptions": allowed[:MAX_WATCHED] or None})
+        allowed: list[str] = []
         listeners = self._listeners.setdefault(call.principal.id, _Listeners())
         listeners.open += 1
         try:
-            return await listeners.handler(ctx, params.model_copy(update={"notifications": honoured}))
+            async with AsyncExitStack() as stack:
+                for uri in list(dict.fromkeys(wanted.resource_subscriptions or ()))[:MAX_WATCHED]:
+                    if (held := await self._watch(call, uri)) is not None:
+                        await stack.enter_async_context(held)
+                        allowed.append(uri)
+                honoured = wanted.model_copy(update={"resource_subscriptions": allowed or None})
+                return await listeners.handler(ctx, params.model_copy(update={"notifications": honoured}))
         finally:
             listeners.open -= 1
             if not listeners.open:
@@ -386,7 +400,8 @@ class CellwrightServer(Server[None]):
     def _watcher(self, ctx: Context) -> _Watcher:
         connection = ctx.session._connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         if connection not in self._watchers:
-            self._watchers[connection] = _Watcher(ctx.session, self._principal(ctx))
+            watcher = self._watchers[connection] = _Watcher(ctx.session, self._principal(ctx))
+            connection.exit_stack.push_async_callback(watcher.forget)
             connection.exit_stack.callback(self._watchers.pop, connection, None)
         return self._watchers[connection]
 

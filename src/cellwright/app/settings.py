@@ -107,6 +107,13 @@ class Settings:
     runtime_url: str = _setting("Jupyter", "the Jupyter server that runs the kernels, if it is another one", default="")
     runtime_token: Secret | None = _setting("Jupyter", "its token", default=None)
 
+    agent_name: str = _setting(
+        "Jupyter", "how people see the agent in a shared notebook; else the client's own name", default=""
+    )
+    session_timeout: float = _setting(
+        "Jupyter", "minutes after which an open document that nobody uses is left", default=5.0, low=0.1
+    )
+
     def __post_init__(self) -> None:
         for spec in SPECS:
             spec.check(getattr(self, spec.name))

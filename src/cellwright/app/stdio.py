@@ -25,10 +25,12 @@ async def serve(workspace: Workspace) -> int:
     done, _ = await asyncio.wait({serving, leaving}, return_when=asyncio.FIRST_COMPLETED)
     if serving in done:
         leaving.cancel()
+        await workspace.close()
         serving.result()
         return 0
     log_event("stopping", reason=leaving.result())
     await workspace.tasks.close()
+    await workspace.close()
     # The reader thread is blocked on a stdin that nobody will close: only the process can end it.
     sys.stdout.flush()
     sys.stderr.flush()

@@ -62,16 +62,13 @@ class Fitting:
         return roomier
 
     def _bare(self) -> Json:
-        """The top-level keys with what is short by nature, and a hint of the rest if that fits."""
-        hinted = self._trimmed(self._value, _Limits(MINIMUM_TOKENS, 0, 0))
-        if self._fits(hinted):
-            return hinted
-        if not isinstance(self._value, dict):
-            return None
-        keys: Json = {
-            key: "…" if isinstance(item, str | list | tuple | dict) else item for key, item in self._value.items()
-        }
-        return keys if self._fits(keys) else None
+        """Hints instead of what is inside; else the top-level keys with their numbers; else the keys."""
+        candidates = [self._trimmed(self._value, _Limits(MINIMUM_TOKENS, 0, 0))]
+        if isinstance(self._value, dict):
+            short = int | float | None
+            candidates.append({key: item if isinstance(item, short) else "…" for key, item in self._value.items()})
+            candidates.append(dict.fromkeys(self._value, "…"))
+        return next(filter(self._fits, candidates), None)
 
     def _text(self, whole: str, total: int) -> Json:
         tokens = self._tokens

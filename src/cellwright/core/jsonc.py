@@ -90,7 +90,7 @@ def put(text: str, path: Sequence[str], value: Json) -> str:
     for key, part in value.items():
         if key not in node.data or node.data[key] != part:
             text = put(text, (*path, key), part)
-    for key in node.data.keys() - value.keys():
+    for key in [key for key in node.data if key not in value]:
         text = drop(text, (*path, key))
     return text
 

@@ -1,6 +1,7 @@
 """Resources: what a part offers for reading and watching, by URI."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -53,8 +54,8 @@ class Resources(Protocol):
         """The contents, or NotFound, the same for what does not exist and what is another's."""
         ...
 
-    async def watchable(self, call: Call, uri: str) -> bool:
-        """Whether this caller may be told when `uri` changes."""
+    async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
+        """What to hold while this caller watches `uri`; None if they may not be told when it changes."""
         ...
 
     async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:

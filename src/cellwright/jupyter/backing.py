@@ -1,6 +1,7 @@
 """Where a document's changes go: into the room that others share, or into the file when nobody can share it."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,6 +13,9 @@ from cellwright.jupyter.model import FileInfo, FileKind
 from cellwright.jupyter.paths import DocPath
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.room import Room, Saved
+
+TRUST_SECONDS = 1.0
+"""For how long a file that was there is believed to be there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class RoomBacking:
         self._path = path
         self._state: Map[Any] = room.doc.get("state", type=Map)
         self._named_at_first = self._state.get("path")
+        self._looked = time.monotonic()
 
     @property
     def is_open(self) -> bool:
@@ -75,7 +80,9 @@ class RoomBacking:
 
     async def refresh(self) -> None:
         self._check_name()
-        await self._documents.stat(self._path)
+        if time.monotonic() - self._looked > TRUST_SECONDS:
+            await self._documents.stat(self._path)
+            self._looked = time.monotonic()
 
     def _check_name(self) -> None:
         """The room follows its file. Right after joining it may still have the name from before we came."""
@@ -85,6 +92,13 @@ class RoomBacking:
 
     async def acknowledge(self) -> Acknowledged:
         await self.room.flush()
+        try:
+            await self.refresh()
+        except NotFound as error:
+            raise NotFound(
+                f"{error.message}: the change reached those who have it open, but there is no such file any more",
+                hint=error.hint or "Its text can still be copied from an open tab",
+            ) from error
         return Acknowledged(live=True, saved=False, reaches_others=self.room.reaches_others)
 
     async def save(self) -> bool:
@@ -127,6 +141,10 @@ class FileBacking:
             raise Unavailable(f"{self._path} was changed on disk and is read anew", hint="Try again")
 
     async def refresh(self) -> None:
+        if await self._documents.live():
+            # The server was restarted and now shares documents: this one too is opened that way.
+            self._outdated = True
+            return
         now = await self._documents.stat(self._path)
         known = self._info
         if not self._writing.locked() and (now.last_modified, now.size) != (known.last_modified, known.size):
@@ -136,6 +154,8 @@ class FileBacking:
         async with self._writing:
             self.check_open()
             try:
+                if await self._documents.live():
+                    raise Unavailable(f"{self._path} is shared now; nothing was written", hint="Try again")
                 self._info = await self._documents.write(self._path, self._kind, self._content(), expect=self._info)
             except CellwrightError as error:
                 # What we hold has a change that the file has not: it must not be read, nor written later.

@@ -33,6 +33,7 @@ class CellIndex:
         self._cells: Array[YCell] = doc.get("cells", type=Array)
         self._doc = doc
         self._ids: list[str] = []
+        self._shared: list[YCell] = []
         self._heads: list[CellHead | None] = []
         self._count_of: Counter[str] = Counter()
         self._last_seen_at: dict[str, int] = {}
@@ -67,8 +68,12 @@ class CellIndex:
     def head(self, index: int) -> CellHead:
         known = self._heads[index]
         if known is None:
-            known = self._heads[index] = head_of(self._cells[index])
+            known = self._heads[index] = head_of(self._shared[index])
         return known
+
+    def shared(self, index: int) -> YCell:
+        """The cell in the shared document. Kept, because the document itself counts from its start to find one."""
+        return self._shared[index]
 
     def heads(self) -> list[CellHead]:
         with self._doc.transaction():
@@ -80,10 +85,10 @@ class CellIndex:
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
     def _reload(self) -> None:
-        count = len(self._cells)
         with self._doc.transaction():
-            self._ids = [_id_of(self._cells[index]) for index in range(count)]
-        self._heads = [None] * count
+            self._shared = [self._cells[index] for index in range(len(self._cells))]
+            self._ids = [_id_of(cell) for cell in self._shared]
+        self._heads = [None] * len(self._ids)
         self._count_of = Counter(self._ids)
 
     def _follow(self, events: list[Any]) -> None:
@@ -100,7 +105,7 @@ class CellIndex:
                 if len(path) == 1 and isinstance(event, MapEvent) and "id" in cast("dict[str, Any]", event.keys):
                     touched.add(self._ids[index])
                     self._gone(self._ids[index : index + 1])
-                    self._ids[index] = _id_of(self._cells[index])
+                    self._ids[index] = _id_of(self._shared[index])
                     self._count_of[self._ids[index]] += 1
                 touched.add(self._ids[index])
         change = CellsChanged(frozenset(touched), order, ours=not came_from_others(events[0]))
@@ -120,11 +125,14 @@ class CellIndex:
                 self._gone(self._ids[position:end])
                 del self._ids[position:end]
                 del self._heads[position:end]
+                del self._shared[position:end]
             else:
-                came = [_id_of(cell) for cell in step["insert"]]
+                cells = cast("list[YCell]", step["insert"])
+                came = [_id_of(cell) for cell in cells]
                 self._ids[position:position] = came
                 self._count_of.update(came)
                 self._heads[position:position] = [None] * len(came)
+                self._shared[position:position] = cells
                 touched.update(came)
                 position += len(came)
         return touched

@@ -1,16 +1,20 @@
 """Files of a Jupyter server over its contents API."""
 
 import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from cellwright.core.errors import Conflict, InvalidArgument, LimitReached, NotFound
-from cellwright.jupyter.localfiles import list_local
-from cellwright.jupyter.model import FileContent, FileInfo, FileKind, timestamp
+from cellwright.jupyter.localfiles import describe_local, is_root, walk_local
+from cellwright.jupyter.model import FileContent, FileInfo, FileKind, Found, timestamp
 from cellwright.jupyter.paths import DocPath
 from cellwright.jupyter.rest import NOT_FOUND, Rest, not_jupyter
 
 CONCURRENT_LISTINGS = 8
 MAX_LISTED = 100_000
+TRUST_SECONDS = 10.0
 MAX_READ_BYTES = 100 * 1024 * 1024
 
 
@@ -19,6 +23,7 @@ class Contents:
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
+        self._root_checked = -TRUST_SECONDS
 
     async def stat(self, path: DocPath, *, with_hash: bool = False) -> FileInfo:
         """What the server knows of the file, without reading it."""
@@ -29,7 +34,7 @@ class Contents:
         answer = await self._rest.probe("GET", _api(path), f"file {path}", parameters={"content": 0})
         if answer.status == NOT_FOUND:
             return False
-        await self._rest.request("GET", _api(path), f"file {path}", parameters={"content": 0})
+        self._rest.accept(answer, f"file {path}")
         return True
 
     async def read(self, path: DocPath, kind: FileKind) -> FileContent:
@@ -101,31 +106,50 @@ class Contents:
         return sorted((_info(entry) for entry in model["content"]), key=lambda info: info.path)
 
     async def walk(self, folder: DocPath | None) -> list[FileInfo]:
-        """All files and folders below `folder`, by path. Hidden ones are left out, as the server does."""
-        if self._rest.address.root is not None and (local := await self._walk_here(folder)) is not None:
-            return local
-        return await self._walk_there(folder)
+        """All files and folders below `folder`, by path."""
+        return await self.describe(await self.find(folder))
 
-    async def _walk_here(self, folder: DocPath | None) -> list[FileInfo] | None:
-        """By looking at the disk, if the server's root really is where we were told."""
+    async def find(self, folder: DocPath | None, suffix: str = "") -> list[Found]:
+        """Files below `folder` by path, hidden ones left out as the server does; straight from the disk if it is here."""
+        root = await self._root()
+        if root is not None:
+            return await asyncio.to_thread(walk_local, root, folder, suffix, MAX_LISTED)
+        return await self._walk_there(folder, suffix)
+
+    async def describe(self, found: Sequence[Found]) -> list[FileInfo]:
+        """More about some of what was found; what is gone by now is left out."""
+        root = await self._root()
+        if root is not None:
+            infos = await asyncio.to_thread(lambda: [one.info or describe_local(root, one) for one in found])
+        else:
+            infos = [one.info for one in found]
+        return [info for info in infos if info is not None]
+
+    async def _root(self) -> Path | None:
+        """The server's root folder if it is on this machine: believed for a while after it was checked."""
         root = self._rest.address.root
-        assert root is not None
+        if root is None or time.monotonic() - self._root_checked < TRUST_SECONDS:
+            return root
         told = _info(await self._rest.get(_api(None), "folder /", content=0))
-        return await asyncio.to_thread(list_local, root, folder, told.last_modified, MAX_LISTED)
+        if not await asyncio.to_thread(is_root, root, told.last_modified):
+            return None
+        self._root_checked = time.monotonic()
+        return root
 
-    async def _walk_there(self, folder: DocPath | None) -> list[FileInfo]:
-        found: list[FileInfo] = []
+    async def _walk_there(self, folder: DocPath | None, suffix: str) -> list[Found]:
+        found: list[Found] = []
         pending: list[DocPath | None] = [folder]
         while pending:
             batch, pending = pending[:CONCURRENT_LISTINGS], pending[CONCURRENT_LISTINGS:]
-            for entries in await asyncio.gather(*(self._folder_or_gone(one, first=one is folder) for one in batch)):
-                found += entries
-                pending += [DocPath(entry.path) for entry in entries if entry.kind is FileKind.DIRECTORY]
+            for infos in await asyncio.gather(*(self._folder_or_gone(one, first=one is folder) for one in batch)):
+                folders = [info for info in infos if info.kind is FileKind.DIRECTORY]
+                pending += [DocPath(info.path) for info in folders]
+                found += [Found(info.path, info.kind, info) for info in infos if _wanted(info, suffix)]
             if len(found) > MAX_LISTED:
                 raise LimitReached(
                     f"more than {MAX_LISTED} files below {folder or '/'}", hint="List a folder further down"
                 )
-        return sorted(found, key=lambda info: info.path)
+        return sorted(found, key=lambda one: one.path)
 
     async def _folder_or_gone(self, folder: DocPath | None, *, first: bool) -> list[FileInfo]:
         """A folder below may be deleted while the walk goes on; the one that was asked for must be there."""
@@ -135,6 +159,10 @@ class Contents:
             if first:
                 raise
             return []
+
+
+def _wanted(info: FileInfo, suffix: str) -> bool:
+    return not suffix or (info.kind is not FileKind.DIRECTORY and info.path.endswith(suffix))
 
 
 def _api(path: DocPath | None) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import ssl
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -80,11 +81,18 @@ async def accepts_token(server: LocalServer) -> bool:
     """Whether the server answers to its token: a stale file, or another program on its port, does not."""
     headers = {"Authorization": f"token {server.token.reveal()}"} if server.token else {}
     try:
-        async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=PROBE_SECONDS) as client:
+        async with local_client(server.url, headers, PROBE_SECONDS) as client:
             answer = await client.get(f"{server.url}/api/contents/", params={"content": 0})
             return answer.status_code == HTTP_OK and _is_folder(answer.content)
     except httpx2.TransportError:
         return False
+
+
+def local_client(url: str, headers: Mapping[str, str], seconds: float) -> httpx2.AsyncClient:
+    """A client for this machine's own servers: no proxy, and no certificates where none are needed (they load slowly)."""
+    plain = url.startswith("http:")
+    verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else ssl.create_default_context()
+    return httpx2.AsyncClient(headers=dict(headers), trust_env=False, timeout=seconds, verify=verify)
 
 
 def _is_folder(body: bytes) -> bool:

@@ -19,12 +19,13 @@ import httpx2
 
 from cellwright.core.errors import CellwrightError, Unavailable
 from cellwright.core.types import Secret
-from cellwright.jupyter.discovery import LocalServer
+from cellwright.jupyter.discovery import LocalServer, local_client
 
 HERE = Path(__file__).parent
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 HEALTH_EVERY = 0.05
+HEALTH_SECONDS = 5.0
 PORT_RETRIES = 50
 LOG_NAME = "embedded-jupyter.log"
 LOG_LINES_IN_ERRORS = 12
@@ -77,12 +78,18 @@ class EmbeddedJupyter:
         child = self._child
         return child.server if child is not None and child.process.poll() is None else None
 
+    @property
+    def serves_lab(self) -> bool:
+        """Whether JupyterLab is served at `/lab`: it was asked for and it is installed."""
+        return self._lab and importlib.util.find_spec("jupyterlab") is not None
+
     async def server(self) -> LocalServer:
         """The running server: started on the first call, and again if it has died since."""
         if (running := self.running) is not None:
             return running
         async with self._starting:
             if (running := self.running) is None:
+                await self._end_child()
                 self._child = await self._start()
                 running = self._child.server
             return running
@@ -90,9 +97,12 @@ class EmbeddedJupyter:
     async def stop(self) -> None:
         """End the server and its kernels. A later `server()` starts a new one."""
         async with self._starting:
-            child, self._child = self._child, None
-            if child is not None:
-                await asyncio.to_thread(_end, child.process)
+            await self._end_child()
+
+    async def _end_child(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            await asyncio.to_thread(_end, child.process)
 
     async def _start(self) -> _Child:
         require_installed()
@@ -148,7 +158,7 @@ class EmbeddedJupyter:
 
     def _config(self, private: Path) -> dict[str, Any]:
         extensions = {"jupyter_server_ydoc": True, "jupyter_server_fileid": True}
-        if self._lab:
+        if self.serves_lab:
             extensions |= {"jupyterlab": True, "jupyter_server_terminals": True}
         return {
             "ServerApp": {
@@ -174,7 +184,7 @@ class EmbeddedJupyter:
 
     async def _until_healthy(self, server: LocalServer, process: subprocess.Popen[bytes]) -> None:
         headers = {"Authorization": f"token {server.token.reveal()}"}
-        async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=5) as client:
+        async with local_client(server.url, headers, HEALTH_SECONDS) as client:
             while True:
                 if process.poll() is not None:
                     raise EmbeddedFailed(f"the embedded Jupyter server ended: {self._last_lines()}", hint=self._hint())

@@ -65,7 +65,7 @@ def end_all(pids: set[int], how: signal.Signals) -> None:
 
 def copy_log(source: IO[bytes], path: Path, limit: int) -> None:
     """Write what comes to the log; when it is full, keep it as the previous one and start again."""
-    while piece := os.read(source.fileno(), 65536):
+    while piece := os.read(source.fileno(), max(1, limit // 16)):
         if path.exists() and path.stat().st_size + len(piece) > limit:
             path.replace(path.with_name(path.name + ".1"))
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -8,10 +8,10 @@ import asyncio
 import contextlib
 import logging
 import secrets
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 from cellwright.core.errors import CellwrightError, DeadlineExceeded, Unavailable
 from cellwright.jupyter.kernel_channel import (
@@ -21,6 +21,17 @@ from cellwright.jupyter.kernel_channel import (
     KernelGone,
     Message,
     OpenChannel,
+)
+from cellwright.jupyter.kernel_request import (
+    Completion,
+    ExecuteReply,
+    LanguageInfo,
+    OnMessage,
+    ReplyLost,
+    Request,
+    death,
+    execute_reply,
+    gone,
 )
 
 logger = logging.getLogger(__name__)
@@ -33,89 +44,8 @@ NUDGE_EVERY = 0.5
 GUARD_EVERY = 2.0
 RECONNECT_SECONDS = 60.0
 RECONNECT_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
+REMEMBERED_RUNS = 64
 PROTOCOL_VERSION = "5.3"
-
-OnMessage = Callable[[Message], None]
-
-
-class KernelDied(CellwrightError):
-    """The process that held the variables is gone."""
-
-    code = "KERNEL_DIED"
-    meaning = "The kernel died or was restarted while code ran in it; its variables are lost, what it printed is kept."
-
-
-class ReplyLost(Unavailable):
-    """The connection was cut and the kernel's answer with it."""
-
-    code = "REPLY_LOST"
-    meaning = (
-        "The code ran, but the connection to the kernel was cut when it ended; its result and late output are unknown."
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class LanguageInfo:
-    """What a kernel says it is."""
-
-    language: str
-    language_version: str
-    implementation: str
-    protocol_version: str
-
-
-@dataclass(frozen=True, slots=True)
-class ExecuteReply:
-    """How code ended. `status` is the kernel's own word; `incomplete` means output may be missing after a cut."""
-
-    status: Literal["ok", "error", "aborted"]
-    execution_count: int | None = None
-    ename: str = ""
-    evalue: str = ""
-    traceback: tuple[str, ...] = ()
-    user_expressions: JsonObject = field(default_factory=dict[str, Any])
-    incomplete: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """What may stand at the cursor; `start` and `end` count code points of the code that was asked about."""
-
-    matches: tuple[str, ...]
-    start: int
-    end: int
-
-
-class _Request:
-    """Something asked of the kernel. It is over when the reply is here and the kernel has published all output."""
-
-    def __init__(self, message: Message) -> None:
-        self.message = message
-        self.started = False
-        self.incomplete = False
-        self._events: asyncio.Queue[Message | CellwrightError] = asyncio.Queue()
-
-    def receive(self, message: Message) -> None:
-        self.started = True
-        self._events.put_nowait(message)
-
-    def fail(self, error: CellwrightError) -> None:
-        self._events.put_nowait(error)
-
-    async def finish(self, on_message: OnMessage | None = None) -> Message:
-        reply: Message | None = None
-        idle = False
-        while reply is None or not (idle or reply.content.get("status") == "aborted"):
-            event = await self._events.get()
-            if isinstance(event, CellwrightError):
-                raise event
-            if event.channel == self.message.channel:
-                reply = event
-            elif event.type == "status" and event.content.get("execution_state") == "idle":
-                idle = True
-            if event.channel == "iopub" and on_message is not None:
-                on_message(event)
-        return reply
 
 
 class KernelConnection:
@@ -142,7 +72,8 @@ class KernelConnection:
         self._channel: KernelChannel | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._recovering = False
-        self._requests: dict[str, _Request] = {}
+        self._requests: dict[str, Request] = {}
+        self._finished: OrderedDict[str, OnMessage] = OrderedDict()
         self._opening = asyncio.Lock()
         self._answers = False
         self._identity: str | None = None
@@ -178,6 +109,8 @@ class KernelConnection:
     ) -> ExecuteReply:
         """Run code and give every message it publishes, in order, to `on_message`. `input()` in it fails at once.
 
+        Threads that the code leaves behind may go on printing: that is given too, for the latest runs.
+
         Raises KernelDied, KernelGone, ReplyLost or Unavailable. Cancelling stops the waiting, not the code.
         """
         content: JsonObject = {
@@ -190,7 +123,10 @@ class KernelConnection:
         }
         await self.ready()
         request = self._new_request("shell", "execute_request", content)
-        return _execute_reply(await self._ask(request, on_message), incomplete=lambda: request.incomplete)
+        reply = await self._ask(request, on_message)
+        if on_message is not None:
+            self._listen_on(request.message.id, on_message)
+        return execute_reply(reply, incomplete=request.incomplete)
 
     async def kernel_info(self, timeout: float = START_SECONDS) -> LanguageInfo:  # noqa: ASYNC109
         content = await self._query("kernel_info_request", {}, timeout)
@@ -226,6 +162,11 @@ class KernelConnection:
         if channel is not None:
             await channel.close()
 
+    def _listen_on(self, request_id: str, on_message: OnMessage) -> None:
+        self._finished[request_id] = on_message
+        while len(self._finished) > REMEMBERED_RUNS:
+            self._finished.popitem(last=False)
+
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
@@ -242,7 +183,7 @@ class KernelConnection:
                 hint="It answers when the code that runs now has ended; interrupt that, or ask again later",
             ) from error
 
-    def _new_request(self, channel: str, kind: str, content: JsonObject) -> _Request:
+    def _new_request(self, channel: str, kind: str, content: JsonObject) -> Request:
         header = {
             "msg_id": secrets.token_hex(16),
             "msg_type": kind,
@@ -251,9 +192,9 @@ class KernelConnection:
             "date": datetime.now(UTC).isoformat(),
             "version": PROTOCOL_VERSION,
         }
-        return _Request(Message(channel, header, content))
+        return Request(Message(channel, header, content))
 
-    async def _ask(self, request: _Request, on_message: OnMessage | None = None) -> Message:
+    async def _ask(self, request: Request, on_message: OnMessage | None = None) -> Message:
         self._requests[request.message.id] = request
         try:
             channel = self._channel
@@ -329,6 +270,9 @@ class KernelConnection:
         request = self._requests.get(message.parent_id)
         if request is not None:
             request.receive(message)
+        elif message.channel == "iopub" and message.type != "status" and message.parent_id in self._finished:
+            # Not called from here: what it raises must not end the reading of all others.
+            asyncio.get_running_loop().call_soon(self._finished[message.parent_id], message)
 
     def _note_identity(self, message: Message) -> None:
         """A kernel signs its messages with a session of its own: a new one is a new process, whoever restarted it."""
@@ -355,17 +299,18 @@ class KernelConnection:
         self.restarts += 1
         self._answers = False
         self._starts_anew = True
-        sent: list[_Request] = []
+        self._finished.clear()
+        sent: list[Request] = []
         for request in tuple(self._requests.values()):
             if request.message.type != "execute_request" or request.message.id == spare:
                 continue
             if request.started:
-                request.fail(_death(self.kernel_id, how, started=True))
+                request.fail(death(self.kernel_id, how, started=True))
             else:
                 # It went down with the old process, or waits on the wire for the new one: that will show.
                 sent.append(request)
         if sent:
-            self._spawn(self._settle(sent, _death(self.kernel_id, how, started=False)))
+            self._spawn(self._settle(sent, death(self.kernel_id, how, started=False)))
 
     async def _guard(self, exists: Callable[[], Awaitable[bool]]) -> None:
         """A kernel that is shut down says nothing, and its websocket stays open: ask the server when it is quiet."""
@@ -375,7 +320,7 @@ class KernelConnection:
                 await asyncio.sleep(GUARD_EVERY)
                 with contextlib.suppress(Unavailable):
                     if self._received == before and not await exists():
-                        return self._fail_all(_gone(self.kernel_id))
+                        return self._fail_all(gone(self.kernel_id))
         finally:
             self._guarding = False
 
@@ -407,7 +352,7 @@ class KernelConnection:
             await asyncio.sleep(RECONNECT_PAUSES[min(attempt, len(RECONNECT_PAUSES) - 1)])
         return None
 
-    async def _settle(self, waiting: list[_Request], lost: CellwrightError) -> None:
+    async def _settle(self, waiting: list[Request], lost: CellwrightError) -> None:
         """The shell answers in order: what has no answer when a later question has one, will never get one."""
         try:
             await self.ready()
@@ -423,37 +368,3 @@ class KernelConnection:
     def _fail_all(self, error: CellwrightError) -> None:
         for request in tuple(self._requests.values()):
             request.fail(error)
-
-
-def _death(kernel_id: str, how: str, *, started: bool) -> KernelDied:
-    if started:
-        return KernelDied(
-            f"kernel {kernel_id} {how} while this ran; all its variables are lost",
-            hint="Run the cells that make the variables again",
-        )
-    return KernelDied(
-        f"kernel {kernel_id} {how} before it said that this began; all its variables are lost",
-        hint="It may have run in part: look before you run it again",
-    )
-
-
-def _gone(kernel_id: str) -> KernelGone:
-    return KernelGone(
-        f"kernel {kernel_id} was shut down while this ran; all its variables are lost",
-        hint="Running a cell starts a new kernel; run the cells that make the variables again",
-    )
-
-
-def _execute_reply(reply: Message, *, incomplete: Callable[[], bool]) -> ExecuteReply:
-    content = reply.content
-    status = str(content.get("status", "error"))
-    count = content.get("execution_count")
-    return ExecuteReply(
-        status="ok" if status == "ok" else "aborted" if status in ("abort", "aborted") else "error",
-        execution_count=count if isinstance(count, int) else None,
-        ename=str(content.get("ename", "")),
-        evalue=str(content.get("evalue", "")),
-        traceback=tuple(map(str, content.get("traceback") or ())),
-        user_expressions=dict(content.get("user_expressions") or {}),
-        incomplete=incomplete(),
-    )

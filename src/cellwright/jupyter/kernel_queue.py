@@ -5,6 +5,7 @@ import logging
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 from cellwright.core.errors import CellwrightError, LimitReached
 from cellwright.jupyter.executions import (
@@ -18,8 +19,9 @@ from cellwright.jupyter.executions import (
     RunError,
     RunState,
 )
-from cellwright.jupyter.kernel import ExecuteReply, KernelConnection, KernelDied
+from cellwright.jupyter.kernel import KernelConnection
 from cellwright.jupyter.kernel_channel import KernelGone, Message
+from cellwright.jupyter.kernel_request import ExecuteReply, KernelDied
 from cellwright.jupyter.outputs import Displays, deliver
 
 logger = logging.getLogger(__name__)
@@ -44,6 +46,12 @@ class KernelQueue:
         self._tasks: set[asyncio.Task[None]] = set()
         self._interrupting = asyncio.Lock()
         self._known_restarts = kernel.restarts
+        self._latest: WeakValueDictionary[str, CellRun] = WeakValueDictionary()
+
+    @property
+    def displays(self) -> Displays:
+        """Which outputs this kernel showed under which display id: for writers of its runs."""
+        return self._displays
 
     @property
     def busy(self) -> bool:
@@ -111,6 +119,8 @@ class KernelQueue:
 
     async def _run_cell(self, execution: Execution, cell: CellRun) -> bool:
         """Run one cell and say whether the next may follow."""
+        if not await self._reach_kernel(cell):
+            return False
         async with self._interrupting:
             # An interrupt that is under way was meant for what ran before, and must not hit this cell.
             code = None if execution.cancelled else cell.job.code()
@@ -118,14 +128,15 @@ class KernelQueue:
             self._skip(cell, "it was cancelled" if execution.cancelled else "the cell was deleted before its turn")
             return not execution.cancelled
         self._current = (execution, cell)
-        if cell.job.sink is not None:
-            cell.job.sink.begin()
+        self._latest[cell.job.cell_id] = cell
         try:
+            if cell.job.sink is not None:
+                cell.job.sink.begin()
             reply = await self.kernel.execute(
                 code, lambda message: self._take(execution, cell, message), store_history=cell.job.store_history
             )
         except CellwrightError as error:
-            self._note_failure(execution, cell, error)
+            self._note_failure(cell, error)
         else:
             self._note_reply(execution, cell, reply)
         finally:
@@ -133,9 +144,22 @@ class KernelQueue:
             self._close_cell(cell)
         return cell.state is RunState.DONE
 
+    async def _reach_kernel(self, cell: CellRun) -> bool:
+        """First of all: a cell's old outputs must not go for a kernel that cannot be reached."""
+        try:
+            await self.kernel.ready()
+        except CellwrightError as error:
+            cell.error = RunError(error.code, error.message, hint=error.hint)
+            self._skip(cell, error.message)
+            return False
+        return True
+
     def _take(self, execution: Execution, cell: CellRun, message: Message) -> None:
         if cell.state is RunState.QUEUED:
             self._note_start(execution, cell)
+        if cell.state.ended and self._latest.get(cell.job.cell_id) is not cell:
+            # A thread of an earlier run still prints, but the cell belongs to a later run now.
+            return
         sinks = (cell.memory,) if cell.job.sink is None else (cell.memory, cell.job.sink)
         deliver(message, self._displays, *sinks)
 
@@ -166,7 +190,7 @@ class KernelQueue:
             cell.state = RunState.INTERRUPTED if interrupted else RunState.ERROR
             cell.error = RunError(reply.ename, reply.evalue, reply.traceback)
 
-    def _note_failure(self, execution: Execution, cell: CellRun, error: CellwrightError) -> None:
+    def _note_failure(self, cell: CellRun, error: CellwrightError) -> None:
         cell.error = RunError(error.code, error.message, hint=error.hint)
         if isinstance(error, KernelDied | KernelGone):
             cell.state = RunState.DIED
@@ -174,7 +198,6 @@ class KernelQueue:
             self._drop_waiting("the kernel died before its turn, and its variables are lost")
         else:
             cell.state = RunState.ERROR if cell.state is RunState.RUNNING else RunState.NOT_RUN
-            self._skip_rest(execution, "the kernel could not be reached")
 
     def _close_cell(self, cell: CellRun) -> None:
         cell.ended = self._clock()

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 JsonObject = dict[str, Any]
 
@@ -49,6 +49,14 @@ class FileInfo:
     @property
     def name(self) -> str:
         return self.path.rpartition("/")[2]
+
+
+class Found(NamedTuple):
+    """A file or folder by name. `info` is there if it cost nothing; `describe` fills it in."""
+
+    path: str
+    kind: FileKind
+    info: FileInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)

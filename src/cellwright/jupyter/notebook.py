@@ -118,11 +118,11 @@ class Notebook:
 
     def shared_cell(self, cell_id: str) -> YCell:
         """The cell in the shared document, for writing outputs. Valid until the next await: look it up again after it."""
-        return self._cells[self.index_of(cell_id)]
+        return self._index.shared(self.index_of(cell_id))
 
     def text_of(self, index: int) -> Text:
         """The shared text of a cell."""
-        source = self._cells[index].get("source")
+        source = self._index.shared(index).get("source")
         if not isinstance(source, Text):
             raise InvalidArgument(f"cell {index} of {self.name} has no text that can be edited")
         return source
@@ -203,7 +203,7 @@ class Notebook:
         indexes = self.resolve(ranges)
         self._check_each(indexes, expect)
         gone = [self._index.ids[index] for index in indexes]
-        step = Removed(tuple((self._place(index), to_json(self._cells[index])) for index in indexes))
+        step = Removed(tuple((self._place(index), to_json(self._index.shared(index))) for index in indexes))
         with self.doc.transaction(origin=author):
             self.remove(indexes)
         self.history.add(author, f"delete {len(gone)} cells", [step] if gone else [])
@@ -214,7 +214,7 @@ class Notebook:
         indexes = self.resolve(ranges)
         place = insert_position(self.cell_count, position)
         self._check_idle(indexes)
-        moved = [to_json(self._cells[index]) for index in indexes]
+        moved = [to_json(self._index.shared(index)) for index in indexes]
         origins = tuple((self._index.ids[index], self._place(index)) for index in indexes)
         place -= sum(1 for index in indexes if index < place)
         if indexes == list(range(place, place + len(indexes))):
@@ -290,7 +290,7 @@ class Notebook:
     def as_json(self) -> JsonObject:
         """The whole notebook as its file would be."""
         major, minor = self.format
-        cells = [to_json(self._cells[index]) for index in range(self.cell_count)]
+        cells = [to_json(self._index.shared(index)) for index in range(self.cell_count)]
         if self.format < STABLE_IDS:
             cells = [{key: value for key, value in cell.items() if key != "id"} for cell in cells]
         return {"cells": cells, "metadata": self.metadata, "nbformat": major, "nbformat_minor": minor}
@@ -308,7 +308,7 @@ class Notebook:
         return indexes[0]
 
     def _cell(self, index: int) -> Cell:
-        return cell_of(self._cells[index], index, self.head(index))
+        return cell_of(self._index.shared(index), index, self.head(index))
 
     def _noted(self, head: CellHead) -> CellHead:
         """Remember what was shown, so that a conflict can later say what has changed since."""
@@ -391,13 +391,13 @@ class Notebook:
 
     def _retype(self, index: int, cell_type: CellType, source: str) -> Retyped:
         """Another type needs another cell: JupyterLab does not follow a type that changes in place."""
-        before = to_json(self._cells[index])
+        before = to_json(self._index.shared(index))
         kept = {key: before[key] for key in ("id", "metadata") if key in before}
         self.put_over(index, {**kept, "cell_type": cell_type.value, "source": source})
         return Retyped(str(before.get("id", "")), before, source)
 
     def _clear(self, index: int, head: CellHead) -> Cleared:
-        cell = self._cells[index]
+        cell = self._index.shared(index)
         outputs = cast("Array[Any]", cell["outputs"])
         step = Cleared(head.id, tuple(to_json(cell).get("outputs") or ()), head.execution_count)
         # Never a new array: people's JupyterLab would stay with the old one.

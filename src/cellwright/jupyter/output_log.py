@@ -134,7 +134,7 @@ class OutputLog:
 
     def outputs(self) -> tuple[Output, ...]:
         """Everything kept, with a note where something is missing."""
-        note = [StreamOutput("stderr", omission_note(self.omitted))] if self.omitted and self._overflowed else []
+        note = [omission_note(self.omitted)] if self.omitted and self._overflowed else []
         return (*(e.value() for e in self._head), *note, *(e.value() for e in self._tail))
 
     def size(self) -> int:
@@ -243,7 +243,8 @@ class OutputLog:
         return entry if display_id else None
 
     def _write_error(self, content: JsonObject) -> None:
-        error = bounded_error(content, min(TRACEBACK_CHARACTERS, max(SHORTEST_TRACEBACK, self._left.data)))
+        room = self._tail_limit if self._overflowed else self._left.data
+        error = bounded_error(content, min(TRACEBACK_CHARACTERS, max(SHORTEST_TRACEBACK, room)))
         entry = WholeEntry(error, characters=len(error.value) + sum(map(len, error.traceback)))
         if not self._overflowed:
             self._left.data -= entry.characters
@@ -275,7 +276,8 @@ class OutputLog:
             excess -= dropped.size()
             self._omit(outputs=1, characters=dropped.size())
         first = self._tail[0]
-        if excess > 0 and isinstance(first, StreamEntry):
+        # Not for every piece: each time costs as much as the whole tail is long.
+        if excess > self._tail_limit // 4 and isinstance(first, StreamEntry):
             first.text.drop_front(excess)
             self._omit(characters=excess)
 
@@ -283,8 +285,13 @@ class OutputLog:
         self.omitted = Omitted(self.omitted.outputs + outputs, self.omitted.characters + characters)
 
 
-def omission_note(omitted: Omitted) -> str:
-    return f"[cellwright: {omitted} left out here, the limit for one cell's output is reached]\n"
+def omission_note(omitted: Omitted | None = None) -> DataOutput:
+    """What stands in the place of the missing; None while it is not known how much will be missing.
+
+    Not a stream: JupyterLab would merge it with a neighbour of the same name.
+    """
+    missing = f"{omitted} left out here" if omitted else "the rest follows when the cell has ended"
+    return DataOutput({"text/plain": f"[cellwright: {missing}, the limit for one cell's output is reached]"}, {})
 
 
 def whole_text(value: object) -> str:

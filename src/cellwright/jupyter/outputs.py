@@ -3,7 +3,9 @@
 An open JupyterLab mirrors only some changes of a document's outputs; the rest it shows wrong or writes back corrupted:
   * the outputs array is never replaced, and every output is a Map, a stream's text a Text;
   * stream text changes only at the end of the last output, one change per transaction, removal apart from addition;
-  * new outputs are only appended, so to change output i, i and all after it are taken away and added again at once;
+  * new outputs are only appended, so to change output i, i and all after it are taken away and added again at once,
+    and then i is not a stream: Lab would add a stream's text to whatever output is last, if the name is that of the last
+    stream it was given, also when that stream is gone;
   * the execution count is written when the run has ended: before that it would make Lab show the cell as idle.
 """
 
@@ -27,6 +29,7 @@ from cellwright.jupyter.output_log import (
     OutputLimits,
     OutputLog,
     StreamEntry,
+    WholeEntry,
     omission_note,
 )
 from cellwright.jupyter.terminal import Mark, TerminalText
@@ -143,7 +146,7 @@ class OutputWriter:
         self._written: list[Entry] = []
         self._mark = Mark()
         self._last_length = 0
-        self._note = StreamEntry("stderr")
+        self._note = WholeEntry(omission_note())
         self._document: object = None
         self._timer: asyncio.TimerHandle | None = None
         self._not_before = 0.0
@@ -189,11 +192,11 @@ class OutputWriter:
                 cell["metadata"]["trusted"] = True
 
     def write(self, message: Message) -> None:
+        if self._ended and self._log.overflowed:
+            return
         entry = self._log.write(message)
         if entry is not None:
             self._displays.register(entry.display_id, lambda: self)
-        if self._log.overflowed and len(self._note.text) == 0:
-            self._note.text.write("[cellwright: more output follows than a notebook can hold; its end comes last]\n")
         self._schedule()
 
     def end(self, execution_count: int | None) -> None:
@@ -203,7 +206,7 @@ class OutputWriter:
         """
         self._ended, self._count = True, execution_count
         if self._log.overflowed:
-            self._note = StreamEntry("stderr", _text(omission_note(self._log.omitted)))
+            self._note = WholeEntry(omission_note(self._log.omitted))
         self.flush()
 
     def update_display(self, display_id: str, data: JsonObject, metadata: JsonObject) -> None:
@@ -226,7 +229,7 @@ class OutputWriter:
     def _write_end(self, cell: Map[Any]) -> None:
         self._end_written = True
         with self._transaction(cell):
-            cell["execution_count"] = None if self._count is None else float(self._count)
+            cell["execution_count"] = self._final_count
             cell["execution_state"] = "idle"
 
     def _schedule(self) -> None:
@@ -258,20 +261,24 @@ class OutputWriter:
                 cell["execution_state"] = "running"
         elif len(outputs) == 0 and self._written:
             self._start_over_after_clear()
-        elif not self._matches(outputs):
+        elif not self._matches(cell, outputs):
             self._superseded = True
         return not self._superseded
 
-    def _matches(self, outputs: Array[Any]) -> bool:
+    def _matches(self, cell: Map[Any], outputs: Array[Any]) -> bool:
+        # Late output and late updates must not touch what somebody else's run has put there since.
+        if self._end_written and cell["execution_count"] != self._final_count:
+            return False
         if len(outputs) != len(self._written):
             return False
-        if self._end_written:
-            # Long after the run, an update must not touch what somebody else's run has put there since.
-            return outputs.to_py() == [output_json(entry.value()) for entry in self._written]
         if not self._written or not isinstance(self._written[-1], StreamEntry):
             return True
         text = outputs[len(outputs) - 1].get("text")
         return isinstance(text, Text) and len(text) == self._last_length
+
+    @property
+    def _final_count(self) -> float | None:
+        return None if self._count is None else float(self._count)
 
     def _start_over_after_clear(self) -> None:
         """Somebody cleared the outputs: go on with what they have not seen yet."""

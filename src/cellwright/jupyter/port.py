@@ -13,6 +13,7 @@ from cellwright.jupyter.model import (
     FileContent,
     FileInfo,
     FileKind,
+    Found,
     KernelInfo,
     KernelSpec,
     RoomKind,
@@ -82,7 +83,17 @@ class Documents(Protocol):
     async def copy(self, path: DocPath, copy_path: DocPath) -> FileInfo: ...
     async def delete(self, path: DocPath) -> None: ...
     async def folder(self, folder: DocPath | None) -> Sequence[FileInfo]: ...
-    async def walk(self, folder: DocPath | None) -> Sequence[FileInfo]: ...
+    async def walk(self, folder: DocPath | None) -> Sequence[FileInfo]:
+        """All files and folders below `folder`, by path."""
+        ...
+
+    async def find(self, folder: DocPath | None, suffix: str = "") -> Sequence[Found]:
+        """Names only, which is much faster: files below `folder` that end with `suffix`, by path; else all, with folders."""
+        ...
+
+    async def describe(self, found: Sequence[Found]) -> Sequence[FileInfo]:
+        """More about some of what was found; what is gone by now is left out."""
+        ...
 
 
 class Kernels(Protocol):

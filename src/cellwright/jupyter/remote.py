@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Self
@@ -24,6 +25,7 @@ from cellwright.jupyter.rest import DENIED, METHOD_NOT_ALLOWED, NOT_FOUND, Rest
 OPEN_SECONDS = 15.0
 CLOSE_SECONDS = 3.0
 PING_SECONDS = 20.0
+DOUBT_SECONDS = 1.0
 SILENT_SECONDS = 60.0
 """A server that loads a large notebook does not answer pings meanwhile."""
 
@@ -78,6 +80,7 @@ class RemoteDocuments(Contents):
     def __init__(self, rest: Rest) -> None:
         super().__init__(rest)
         self._sharing: Sharing | None = None
+        self._probed = 0.0
         self._probing = asyncio.Lock()
 
     @property
@@ -88,15 +91,13 @@ class RemoteDocuments(Contents):
         return await self.sharing() is not Sharing.NONE
 
     async def sharing(self) -> Sharing:
-        """Asked once; a server that changes its mind has been restarted, and then `forget` is called."""
+        """Asked once if documents are shared, else again and again: a restart may bring rooms, and then files are taboo."""
         async with self._probing:
-            if self._sharing is None:
+            doubtful = self._sharing is Sharing.NONE and time.monotonic() - self._probed > DOUBT_SECONDS
+            if self._sharing is None or doubtful:
                 self._sharing = await self._probe()
+                self._probed = time.monotonic()
             return self._sharing
-
-    def forget(self) -> None:
-        """Ask again next time what the server offers."""
-        self._sharing = None
 
     async def _probe(self) -> Sharing:
         answer = await self._rest.probe("GET", "api/collaboration/session/x", "collaboration")
@@ -121,8 +122,12 @@ class RemoteDocuments(Contents):
             room = f"{kind.value}:{await self._file_id(path)}"
             return RoomAccess(room, await self._connect(room, ""), answers_saves=False, echoes=False)
         about, place = f"file {path}", f"api/collaboration/session/{path.quoted}"
-        answer = await self._rest.request("PUT", place, about, body=kind.as_json())
-        session = answer.json()
+        answer = await self._rest.probe("PUT", place, about, body=kind.as_json())
+        if answer.status in (NOT_FOUND, METHOD_NOT_ALLOWED):
+            # The file is there, so it is the service that went: the server was restarted without it.
+            self._sharing = None
+            raise Unavailable(f"{self.url} no longer shares documents", hint="Try again: the file itself is used then")
+        session = self._rest.accept(answer, about).json()
         room = f"{session['format']}:{session['type']}:{session['fileId']}"
         return RoomAccess(room, await self._connect(room, f"?sessionId={quote(session['sessionId'], safe='')}"))
 

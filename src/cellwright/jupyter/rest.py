@@ -84,7 +84,10 @@ class Rest:
         self, method: str, path: str, about: str, *, parameters: Parameters | None = None, body: object = None
     ) -> Answer:
         """Send, and give the answer if it is a success; `about` names the thing for messages."""
-        answer = await self.probe(method, path, about, parameters=parameters, body=body)
+        return self.accept(await self.probe(method, path, about, parameters=parameters, body=body), about)
+
+    def accept(self, answer: Answer, about: str) -> Answer:
+        """The answer, if it is a success; else what it means is raised."""
         if answer.is_success:
             return answer
         raise self._refusal(answer, about)

@@ -36,7 +36,7 @@ from cellwright.jupyter.presence import Collaborator
 
 log = logging.getLogger(__name__)
 
-JOIN_SECONDS = 30.0
+JOIN_SECONDS = 60.0
 FLUSH_SECONDS = 20.0
 SAVE_SECONDS = 20.0
 LEAVE_SECONDS = 3.0
@@ -47,7 +47,7 @@ REMOTE = "remote"
 """The origin of transactions that came from others: they are not sent back."""
 
 
-def came_from_others(event: BaseEvent | TransactionEvent) -> bool:
+def came_from_others(event: object) -> bool:
     """Whether the transaction of a Y event was made by others. A document's event knows the hash, the others the origin."""
     origin: object = cast("Any", event).transaction.origin
     return (origin() if callable(origin) else origin) in (REMOTE, hash(REMOTE))
@@ -78,14 +78,17 @@ class Room:
         self._access = access
         self._who = who
         self._outgoing: asyncio.Queue[bytes] = asyncio.Queue()
-        self._barriers: deque[asyncio.Future[None]] = deque()
+        self._barriers: deque[tuple[asyncio.Future[None], int]] = deque()
         self._saves: dict[int, asyncio.Future[str]] = {}
         self._save_ids = itertools.count(1)
         self._tasks: list[asyncio.Task[None]] = []
         self._lost: CellwrightError | None = None
         self._on_lost: list[Callable[[], None]] = []
         self._leaving = False
-        self._echo_due: float | None = None
+        self._changes = 0
+        self._acknowledged = 0
+        self._echoed = True
+        self._silent_since: float | None = None
 
     async def join(self) -> None:
         """Get the document. Raises what kept us out."""
@@ -112,8 +115,8 @@ class Room:
     @property
     def reaches_others(self) -> bool:
         """False when the server takes our changes but has stopped passing them on (they still reach the file)."""
-        overdue = self._echo_due is not None and time.monotonic() - self._echo_due > ECHO_SECONDS
-        return not (self._access.echoes and overdue)
+        silent = self._silent_since is not None and time.monotonic() - self._silent_since > ECHO_SECONDS
+        return not (self._access.echoes and silent)
 
     def check_open(self) -> None:
         """Raise if nothing can be changed here any more."""
@@ -163,8 +166,9 @@ class Room:
         """The names of those who are here too, as far as they have said."""
         names: list[str] = []
         for client, state in self.awareness.states.items():
-            if client != self.awareness.client_id:
-                user: dict[str, object] = state.get("user") or {}
+            user: dict[str, object] = state.get("user") or {}
+            # A server may take part itself, without being anybody.
+            if client != self.awareness.client_id and user:
                 names.append(str(user.get("display_name") or user.get("name") or "somebody"))
         return names
 
@@ -191,9 +195,11 @@ class Room:
         self.awareness.unobserve(self._awareness_subscription)
 
     async def _barrier(self, timeout: float) -> None:  # noqa: ASYNC109
+        if self._lost is not None and self._changes > self._acknowledged:
+            raise self._fate()
         self.check_open()
         answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._barriers.append(answered)
+        self._barriers.append((answered, self._changes))
         # The server answers in order: when it answers this, it has taken in all that was sent before.
         self._outgoing.put_nowait(create_sync_message(self.doc))
         try:
@@ -205,9 +211,9 @@ class Room:
             ) from error
 
     def _send_own_update(self, event: TransactionEvent) -> None:
-        if not came_from_others(event) and self.is_open:
-            if self._echo_due is None:
-                self._echo_due = time.monotonic()
+        if not came_from_others(event):
+            self._changes += 1
+            self._echoed = False
             self._outgoing.put_nowait(create_update_message(event.update))
 
     def _send_awareness(self, topic: str, changes: tuple[dict[str, Any], Any]) -> None:
@@ -246,11 +252,15 @@ class Room:
         if reply is not None:
             self._outgoing.put_nowait(reply)
         if message[1] == YSyncMessageType.SYNC_UPDATE:
-            self._echo_due = None
+            self._echoed = True
+            self._silent_since = None
         elif message[1] == YSyncMessageType.SYNC_STEP2 and self._barriers:
-            answered = self._barriers.popleft()
+            answered, self._acknowledged = self._barriers.popleft()
             if not answered.done():
                 answered.set_result(None)
+            if not self._echoed and self._silent_since is None:
+                # It has our change, so the echo should be on its way: from now on its silence counts.
+                self._silent_since = time.monotonic()
 
     def _take_raw(self, message: bytes) -> None:
         decoder = Decoder(message)
@@ -270,7 +280,7 @@ class Room:
         if not isinstance(error, RoomClosed):
             log.warning("room failed room=%s", self.id, exc_info=error)
         self._lost = _as_lost(self.id, error)
-        waiting = [*self._barriers, *self._saves.values()]
+        waiting = [*(answered for answered, _ in self._barriers), *self._saves.values()]
         self._barriers.clear()
         for future in waiting:
             if not future.done():

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -27,8 +26,6 @@ log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 300.0
 REMEMBER_SECONDS = 3600.0
-TRUST_SECONDS = 2.0
-"""For how long a file that was there is believed to be there."""
 ATTEMPTS = 3
 
 View = TypeVar("View", Notebook, TextDocument)
@@ -126,7 +123,6 @@ class _Entry:
     backing: Backing
     opened: datetime
     last_activity: datetime
-    checked: float
     leases: int = 0
     idle: asyncio.TimerHandle | None = None
 
@@ -249,15 +245,12 @@ class Rooms:
             self._spawn(entry.backing.close())
 
     async def _still_good(self, entry: _Entry) -> bool:
-        """Look at the file again, if the last look is some time ago. Raises NotFound if it is gone or renamed."""
-        if entry.backing.live and time.monotonic() - entry.checked < TRUST_SECONDS:
-            return True
+        """Whether it can be used, or is to be opened anew. Raises NotFound if its file is gone or renamed."""
         try:
             await entry.backing.refresh()
         except NotFound:
             self._drop(entry)
             raise
-        entry.checked = time.monotonic()
         if not entry.backing.is_open:
             self._drop(entry)
         return entry.backing.is_open
@@ -284,7 +277,7 @@ class Rooms:
     async def _open(self, path: DocPath, kind: RoomKind) -> _Entry:
         view, backing = await self._join(path, kind) if await self._documents.live() else await self._read(path, kind)
         now = self._now()
-        entry = _Entry((path.text, kind), path, view, backing, now, now, time.monotonic())
+        entry = _Entry((path.text, kind), path, view, backing, now, now)
         self._announce_changes(entry)
         self._entries[entry.key] = entry
         if isinstance(backing, RoomBacking):

@@ -28,39 +28,44 @@ class TerminalText:
 
     def __init__(self) -> None:
         self._finished: list[str] = []
+        self._finished_size = 0
         self._line: list[str] = []
+        self._line_size = 0
         self._cursor = 0
-        self._size = 0
+        # Pieces of any length until something is overwritten, single characters from then on.
+        self._in_characters = False
 
     def __len__(self) -> int:
-        return self._size + len(self._line)
+        return self._finished_size + self._line_size
 
     def __str__(self) -> str:
-        return "".join(self._finished) + "".join(self._line)
+        return "".join([*self._finished, *self._line])
 
     @property
     def last_line(self) -> str:
         """The newest line that has something on it."""
-        recent = "".join(self._finished[-8:])[-LAST_LINE_SEARCH:] + "".join(self._line[-LAST_LINE_SEARCH:])
+        recent = "".join(self._finished[-8:])[-LAST_LINE_SEARCH:] + "".join(self._line)[-LAST_LINE_SEARCH:]
         return next((line for line in reversed(recent.splitlines()) if line.strip()), "")
 
     def write(self, text: str) -> None:
-        if "\r" not in text and "\b" not in text and self._cursor == len(self._line):
-            self._append(text)
+        if "\r" not in text and "\b" not in text and self._cursor == self._line_size:
+            finished, newline, rest = text.rpartition("\n")
+            if newline:
+                self._finish_line(finished + newline)
+            self._append(rest)
             return
         for piece in _CONTROLS.split(text):
             match piece:
                 case "":
                     pass
                 case "\n":
-                    self._finish("".join(self._line) + "\n")
+                    self._finish_line("\n")
                 case "\r":
                     self._cursor = 0
                 case "\b":
                     self._backspace()
                 case _:
-                    self._line[self._cursor : self._cursor + len(piece)] = piece
-                    self._cursor += len(piece)
+                    self._overwrite(piece)
 
     def mark(self) -> Mark:
         return Mark(len(self._finished), "".join(self._line))
@@ -75,30 +80,40 @@ class TerminalText:
 
     def drop_front(self, characters: int) -> None:
         """Forget the oldest `characters`. Marks made before no longer hold."""
-        while characters > 0 and self._finished:
-            first = self._finished.pop(0)
-            self._size -= len(first)
-            if len(first) > characters:
-                self._finished.insert(0, first[characters:])
-                self._size += len(first) - characters
-            characters -= min(characters, len(first))
-        del self._line[:characters]
-        self._cursor = max(0, self._cursor - max(0, characters))
+        whole, cursor = str(self), self._finished_size + self._cursor
+        finished, newline, line = whole[characters:].rpartition("\n")
+        self._finished = [finished + newline] if newline else []
+        self._finished_size = len(finished) + len(newline)
+        self._line, self._line_size, self._in_characters = [line], len(line), False
+        self._cursor = max(0, min(self._line_size, cursor - characters - self._finished_size))
 
     def _append(self, text: str) -> None:
-        finished, newline, rest = text.rpartition("\n")
-        if newline:
-            self._finish("".join(self._line) + finished + newline)
-        self._line.extend(rest)
-        self._cursor = len(self._line)
+        if text:
+            self._line.extend(text if self._in_characters else (text,))
+            self._line_size += len(text)
+            self._cursor = self._line_size
 
-    def _finish(self, text: str) -> None:
-        self._finished.append(text)
-        self._size += len(text)
-        self._line.clear()
-        self._cursor = 0
+    def _finish_line(self, more: str) -> None:
+        self._finished.append("".join([*self._line, more]))
+        self._finished_size += len(self._finished[-1])
+        self._line, self._line_size, self._cursor, self._in_characters = [], 0, 0, False
+
+    def _overwrite(self, text: str) -> None:
+        if self._cursor == self._line_size:
+            self._append(text)
+            return
+        self._split()
+        self._line[self._cursor : self._cursor + len(text)] = text
+        self._line_size = len(self._line)
+        self._cursor += len(text)
 
     def _backspace(self) -> None:
         if self._cursor > 0:
+            self._split()
             self._cursor -= 1
             del self._line[self._cursor]
+            self._line_size -= 1
+
+    def _split(self) -> None:
+        if not self._in_characters:
+            self._line, self._in_characters = list("".join(self._line)), True

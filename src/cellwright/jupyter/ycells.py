@@ -135,6 +135,5 @@ def cell_of(ycell: YCell, index: int, head: CellHead) -> Cell:
 
 
 def _plain(value: object) -> JsonObject:
-    if isinstance(value, Map):
-        value = cast("YCell", value).to_py()
-    return cast("JsonObject", _whole_numbers(value)) if isinstance(value, dict) else {}
+    plain: object = cast("YCell", value).to_py() if isinstance(value, Map) else value
+    return cast("JsonObject", _whole_numbers(cast("object", plain))) if isinstance(plain, dict) else {}

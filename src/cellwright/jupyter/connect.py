@@ -1,0 +1,49 @@
+"""Which Jupyter server to use: the one that was named, else one that runs here and serves this folder, else one of our own."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cellwright.jupyter.address import JupyterAddress
+from cellwright.jupyter.discovery import accepts_token, running_servers, server_holding
+from cellwright.jupyter.embedded import EmbeddedJupyter
+from cellwright.jupyter.port import Jupyter
+from cellwright.jupyter.remote import RemoteJupyter
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A Jupyter server, how we came to it, and where the workspace lies in it."""
+
+    jupyter: Jupyter
+    origin: str
+    """`named`, `found` or `embedded`."""
+    folder: str = ""
+    """The workspace's folder below the server's root; empty if they are the same."""
+
+
+Connect = Callable[[], Awaitable[Found]]
+
+
+def to_named(documents: JupyterAddress, kernels: JupyterAddress | None = None) -> Connect:
+    """Use the servers that the settings name."""
+
+    async def connect() -> Found:
+        return Found(RemoteJupyter(documents, kernels), "named")
+
+    return connect
+
+
+def to_found_or_embedded(root: Path, runtime_dir: Path, embedded: EmbeddedJupyter) -> Connect:
+    """Use a running server that serves this folder and lets us in; otherwise start one."""
+    here = root.resolve()
+
+    async def connect() -> Found:
+        server = await server_holding(here, running_servers(runtime_dir), accepts_token)
+        if server is None:
+            server = await embedded.server()
+            return Found(RemoteJupyter(server.address), "embedded")
+        folder = here.relative_to(server.root).as_posix()
+        return Found(RemoteJupyter(server.address), "found", "" if folder == "." else folder)
+
+    return connect

@@ -1,0 +1,151 @@
+"""`jupyter://`: a notebook's outline, its cells, and single outputs in full, as they are in the live document."""
+
+import base64
+import binascii
+import re
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from urllib.parse import unquote
+
+from cellwright.core.clean import clean
+from cellwright.core.errors import InvalidUri, NotFound
+from cellwright.core.resources import Changes, Content, ResourceInfo, ResourceTemplate, ResourceUpdated
+from cellwright.core.types import Call
+from cellwright.jupyter.model import Cell, DataOutput, ErrorOutput, Output, RoomKind, StreamOutput
+from cellwright.jupyter.notebook import Notebook
+from cellwright.jupyter.paths import DocPath, NotebookPath
+from cellwright.jupyter.ranges import by_id
+from cellwright.jupyter.rooms import DocumentChanged, OpenDocument
+from cellwright.jupyter.service import LiveNotebooks
+from cellwright.jupyter.shapes import PICTURES, cell_uri, outline_line
+
+SCHEME = "jupyter"
+_ADDRESS = re.compile(r"jupyter://(?P<path>.+\.ipynb)(?:/cells/(?P<cell>[^/]+)(?:/outputs/(?P<number>[0-9]{1,6}))?)?")
+CELL_MIMES = {"code": "text/plain", "markdown": "text/markdown", "raw": "text/plain"}
+# Of an output in several forms, the first of these is given.
+PREFERRED = (*PICTURES, "image/svg+xml", "application/json", "text/html", "text/markdown", "text/latex", "text/plain")
+
+
+def announcing(changes: Changes) -> Callable[[DocumentChanged], None]:
+    """Tells watchers when people or agents change an open notebook."""
+
+    def announce(change: DocumentChanged) -> None:
+        if change.kind is not RoomKind.NOTEBOOK:
+            return
+        path = DocPath(change.path)
+        changes.publish(ResourceUpdated(f"jupyter://{path.quoted}"))
+        for cell_id in change.cells:
+            changes.publish(ResourceUpdated(cell_uri(path, cell_id)))
+
+    return announce
+
+
+class NotebookResources:
+    """The notebooks of the Jupyter server as resources. Reading never runs anything."""
+
+    scheme = SCHEME
+
+    def __init__(self, notebooks: LiveNotebooks) -> None:
+        self._notebooks = notebooks
+
+    def templates(self) -> Sequence[ResourceTemplate]:
+        return [
+            ResourceTemplate("jupyter://{+path}", "notebook", "A line per cell of a live notebook", "text/plain"),
+            ResourceTemplate("jupyter://{+path}/cells/{id}", "cell", "The source of a cell", "text/plain"),
+            ResourceTemplate(
+                "jupyter://{+path}/cells/{id}/outputs/{n}", "output", "One output in full, pictures as bytes", "*/*"
+            ),
+        ]
+
+    async def list(self, call: Call) -> Sequence[ResourceInfo]:
+        """The notebooks that are open now: listing must not start a server."""
+        del call
+        return [
+            ResourceInfo(f"jupyter://{path.quoted}", path.text, "Outline of an open notebook", "text/plain")
+            for path in self._notebooks.open_notebooks()
+        ]
+
+    async def read(self, call: Call, uri: str) -> Sequence[Content]:
+        path, cell_id, number = _parsed(uri)
+        async with self._notebooks.open(call, path) as document:
+            view = document.view
+            if cell_id is None:
+                lines = [outline_line(index, head) for index, head in enumerate(view.outline())]
+                meta: dict[str, object] = {"cell_count": view.cell_count, "live": document.live, "path": path.text}
+                return [Content("\n".join(lines), "text/plain", meta)]
+            cell = view.cell(by_id(cell_id))
+            return [_source(cell) if number is None else _output(cell, number)]
+
+    async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
+        path, cell_id, number = _parsed(uri)
+        if number is not None:
+            return None
+        async with self._notebooks.open(call, path) as document:
+            if cell_id is not None:
+                document.view.index_of(cell_id)
+        return self._held(call, path)
+
+    @asynccontextmanager
+    async def _held(self, call: Call, path: NotebookPath) -> AsyncGenerator[OpenDocument[Notebook]]:
+        """Changes are only heard of while the document is open."""
+        async with self._notebooks.open(call, path) as document:
+            yield document
+
+    async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:
+        del call, template
+        if argument != "path":
+            return []
+        return [path.text for path in self._notebooks.open_notebooks() if path.text.startswith(prefix)]
+
+
+def _parsed(uri: str) -> tuple[NotebookPath, str | None, int | None]:
+    found = _ADDRESS.fullmatch(uri)
+    if found is None:
+        raise InvalidUri(
+            f"{uri[:200]!r} names no notebook", hint="jupyter://folder/name.ipynb, then /cells/ID, then /outputs/N"
+        )
+    cell = found["cell"]
+    number = found["number"]
+    path = NotebookPath.from_quoted(found["path"])
+    return path, unquote(cell) if cell else None, int(number) if number else None
+
+
+def _source(cell: Cell) -> Content:
+    mime = CELL_MIMES.get(cell.head.cell_type, "text/plain")
+    meta: dict[str, object] = {
+        "index": cell.index,
+        "cell_type": cell.head.cell_type,
+        "revision": cell.head.revision,
+        "execution_count": cell.head.execution_count,
+        "outputs": len(cell.outputs),
+    }
+    return Content(clean(cell.source).text, mime, meta)
+
+
+def _output(cell: Cell, number: int) -> Content:
+    if number >= len(cell.outputs):
+        raise NotFound(
+            f"cell {cell.id} has {len(cell.outputs)} outputs, counted from 0", hint="read the cell for what there is"
+        )
+    output: Output = cell.outputs[number]
+    match output:
+        case StreamOutput():
+            return Content(clean(output.text).text, "text/plain", {"name": output.name})
+        case ErrorOutput():
+            text = "\n".join(output.traceback) or f"{output.name}: {output.value}"
+            return Content(clean(text).text, "text/plain", {"ename": output.name})
+        case DataOutput():
+            return _data(output)
+        case _:
+            return Content(str(dict(output.raw)), "text/plain")
+
+
+def _data(output: DataOutput) -> Content:
+    mime = next((kind for kind in PREFERRED if kind in output.data), next(iter(output.data), "text/plain"))
+    value = output.data.get(mime, "")
+    if mime in PICTURES and isinstance(value, str):
+        try:
+            return Content(base64.b64decode(value, validate=False), mime)
+        except binascii.Error:
+            raise NotFound("this output is not valid base64", hint="run the cell again") from None
+    return Content(clean(value).text if isinstance(value, str) else str(value), mime)

@@ -1,0 +1,230 @@
+"""Cells and outputs as a model reads them: cleaned, cut head and tail with exact counts, pictures apart."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from cellwright.core.clean import clean, clean_html
+from cellwright.core.graphemes import may_split
+from cellwright.core.toolset import Image
+from cellwright.jupyter.executions import CellRunView, ExecutionView, RunState
+from cellwright.jupyter.images import FittedImage, fit_output_image
+from cellwright.jupyter.model import Cell, CellHead, DataOutput, ErrorOutput, JsonObject, Output, StreamOutput
+from cellwright.jupyter.paths import DocPath
+
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+TEXTS = ("text/plain", "text/markdown", "text/latex", "text/html")
+HEAD_SHARE = 0.6
+MAX_PICTURES = 8
+OUTLINE_LINE = 60
+
+
+@dataclass(slots=True)
+class Shaped:
+    """Outputs in JSON, with what was done to them."""
+
+    outputs: list[JsonObject] = field(default_factory=list[JsonObject])
+    truncated: list[bool] = field(default_factory=list[bool])
+    original_size: int = 0
+    pictures: list[Image] = field(default_factory=list[Image])
+    hidden: int = 0
+
+
+def cut_text(text: str, limit: int) -> tuple[str, bool]:
+    """At most about `limit` characters: head and tail around a line that says exactly how many are missing."""
+    if len(text) <= limit:
+        return text, False
+    head, tail = int(limit * HEAD_SHARE), limit - int(limit * HEAD_SHARE)
+    start, end = head, len(text) - tail
+    while start > 0 and not may_split(text, start):
+        start -= 1
+    while end < len(text) and not may_split(text, end):
+        end += 1
+    return f"{text[:start]}\n… {end - start:,} of {len(text):,} characters left out …\n{text[end:]}", True
+
+
+def cell_uri(path: DocPath | str, cell_id: str) -> str:
+    quoted = path.quoted if isinstance(path, DocPath) else path
+    return f"jupyter://{quoted}/cells/{quote(cell_id, safe='')}"
+
+
+def output_uri(path: DocPath | str, cell_id: str, number: int) -> str:
+    return f"{cell_uri(path, cell_id)}/outputs/{number}"
+
+
+def shape_outputs(outputs: Sequence[Output], limit: int, path: DocPath | None, cell_id: str) -> Shaped:
+    """All outputs of one cell, in order."""
+    shaped = Shaped()
+    for number, output in enumerate(outputs):
+        link = output_uri(path, cell_id, number) if path is not None and cell_id else ""
+        made, cut = _shape(output, limit, link, shaped)
+        shaped.outputs.append(made)
+        shaped.truncated.append(cut)
+    return shaped
+
+
+def _shape(output: Output, limit: int, link: str, shaped: Shaped) -> tuple[JsonObject, bool]:
+    match output:
+        case StreamOutput():
+            text, cut = _text(output.text, limit, shaped)
+            return {"output_type": "stream", "name": output.name, "text": text}, cut
+        case ErrorOutput():
+            value, cut_value = _text(output.value, limit, shaped)
+            lines, cut_lines = _text("\n".join(output.traceback), limit, shaped)
+            made = {"output_type": "error", "name": clean(output.name).text, "value": value}
+            return {**made, "traceback": lines.split("\n") if lines else []}, cut_value or cut_lines
+        case DataOutput():
+            return _shape_data(output, limit, link, shaped)
+        case _:
+            return {"output_type": str(output.raw.get("output_type", "unknown")), "omitted": True}, True
+
+
+def _shape_data(output: DataOutput, limit: int, link: str, shaped: Shaped) -> tuple[JsonObject, bool]:
+    data: JsonObject = {}
+    cut = False
+    has_plain = "text/plain" in output.data
+    for mime, value in output.data.items():
+        if mime in PICTURES and isinstance(value, str):
+            data[mime] = _picture(value, mime, link, shaped)
+        elif mime == "text/html" and has_plain:
+            # What people see as a table stands in text/plain as well, for a tenth of the tokens.
+            shaped.original_size += len(str(value))
+            data[mime] = _left_out(mime, len(str(value)), link)
+        elif mime in TEXTS and isinstance(value, str):
+            source = clean_html(value).text if mime == "text/html" else value
+            data[mime], was_cut = _text(source, limit, shaped)
+            cut = cut or was_cut
+        else:
+            data[mime], was_cut = _other(mime, value, limit, link, shaped)
+            cut = cut or was_cut
+    kind = "execute_result" if output.is_result else "display_data"
+    made: JsonObject = {"output_type": kind, "data": data, "metadata": dict(output.metadata)}
+    return {**made, "execution_count": output.execution_count}, cut
+
+
+def _text(text: str, limit: int, shaped: Shaped) -> tuple[str, bool]:
+    cleaned = clean(text)
+    shaped.hidden += cleaned.hidden
+    shaped.original_size += len(text)
+    return cut_text(cleaned.text, limit)
+
+
+def _picture(encoded: str, mime: str, link: str, shaped: Shaped) -> JsonObject:
+    shaped.original_size += len(encoded)
+    if len(shaped.pictures) >= MAX_PICTURES:
+        return _left_out(mime, len(encoded), link)
+    fitted = fit_output_image(encoded, mime)
+    if not isinstance(fitted, FittedImage):
+        return {**_left_out(mime, len(encoded), link), "why": fitted.sentence()}
+    shaped.pictures.append(Image(fitted.data, fitted.mime_type))
+    return {"shown": True, "size": len(fitted.data), **({"resource": link} if link else {})}
+
+
+def _other(mime: str, value: object, limit: int, link: str, shaped: Shaped) -> tuple[object, bool]:
+    size = len(str(value))
+    shaped.original_size += size
+    if mime.endswith("json") and size <= limit:
+        return value, False
+    return _left_out(mime, size, link), True
+
+
+def _left_out(mime: str, size: int, link: str) -> JsonObject:
+    return {"omitted": mime, "size": size, **({"resource": link} if link else {})}
+
+
+def shape_cell(cell: Cell, path: DocPath, limit: int, outputs: str) -> tuple[JsonObject, list[Image]]:
+    """A cell as `read_nb_cells` gives it. `outputs` is full, summary or none."""
+    source, cut = cut_text(cell.source, limit)
+    shaped = shape_outputs(cell.outputs, limit, path, cell.id) if outputs == "full" else Shaped()
+    shown = shaped.outputs if outputs != "summary" else [_summary(output) for output in cell.outputs]
+    made: JsonObject = {
+        "index": cell.index,
+        "id": cell.id,
+        "cell_type": cell.head.cell_type,
+        "source": source,
+        "revision": cell.head.revision,
+        "metadata": _told(cell.metadata),
+        "execution_count": cell.head.execution_count,
+        "outputs": shown,
+        "truncated": {"source": cut, "outputs": shaped.truncated},
+    }
+    if cell.head.running:
+        made["running"] = True
+    if shaped.hidden:
+        made["hidden_characters_removed"] = shaped.hidden
+    return made, shaped.pictures
+
+
+def _summary(output: Output) -> JsonObject:
+    match output:
+        case StreamOutput():
+            return {"output_type": "stream", "name": output.name, "size": len(output.text)}
+        case ErrorOutput():
+            return {"output_type": "error", "name": output.name, "value": cut_text(clean(output.value).text, 200)[0]}
+        case DataOutput():
+            return {"output_type": "display_data", "mime": sorted(output.data)}
+        case _:
+            return {"output_type": "unknown"}
+
+
+def _told(metadata: Mapping[str, Any]) -> JsonObject:
+    """A cell's metadata without what JupyterLab keeps for itself."""
+    return {key: value for key, value in metadata.items() if key not in {"trusted", "execution"}}
+
+
+def outline_line(index: int, head: CellHead) -> str:
+    """A cell in at most about 25 tokens: index, id, kind, count, size, state, first line."""
+    first = clean(head.source.strip().split("\n", 1)[0]).text
+    first = first if len(first) <= OUTLINE_LINE else first[: OUTLINE_LINE - 1] + "…"
+    lines = head.source.count("\n") + 1 if head.source else 0
+    kind = {"code": "code", "markdown": "md"}.get(head.cell_type, head.cell_type)
+    count = f"[{head.execution_count}] " if head.execution_count is not None else ""
+    marks = ("running " if head.running else "") + ("failed " if head.failed else "")
+    outputs = f"{head.output_count}out " if head.output_count else ""
+    return f"{index} {head.id[:12]} {kind} {count}{lines}L {outputs}{marks}| {first}"
+
+
+def shape_run(cell: CellRunView, path: DocPath | None, limit: int) -> tuple[JsonObject, list[Image]]:
+    """One cell's run as the seed's `execution_results` gives it, with what happened to it."""
+    shaped = shape_outputs(cell.outputs, limit, path, cell.cell_id)
+    made: JsonObject = {
+        "id": cell.cell_id,
+        "status": cell.state.value,
+        "execution_count": cell.execution_count,
+        "outputs": shaped.outputs,
+        "truncated": any(shaped.truncated) or bool(cell.omitted),
+        "original_size": shaped.original_size,
+    }
+    if cell.error is not None:
+        made["error"] = _error(cell)
+    if cell.omitted:
+        made["omitted"] = str(cell.omitted)
+    if shaped.hidden:
+        made["hidden_characters_removed"] = shaped.hidden
+    if cell.notes:
+        made["notes"] = list(cell.notes)
+    return made, shaped.pictures
+
+
+def _error(cell: CellRunView) -> JsonObject:
+    assert cell.error is not None
+    value = cut_text(clean(cell.error.value).text, 1_000)[0]
+    hint = cell.error.hint or (
+        "mend the cell with edit_nb_cell, then run it again" if cell.state is RunState.ERROR else ""
+    )
+    return {"ename": clean(cell.error.name).text, "evalue": value, "cell_id": cell.cell_id, "hint": hint}
+
+
+def shape_execution(view: ExecutionView, path: DocPath | None, limit: int) -> tuple[JsonObject, list[Image]]:
+    """An execution's results, and the pictures in them."""
+    results: list[JsonObject] = []
+    pictures: list[Image] = []
+    for cell in view.cells:
+        made, shown = shape_run(cell, path, limit)
+        results.append(made)
+        pictures += shown
+    shaped: JsonObject = {"execution_results": results, "execution_id": view.id, "status": view.state.value}
+    if view.notes:
+        shaped["notes"] = list(view.notes)
+    return shaped, pictures[:MAX_PICTURES]

@@ -1,0 +1,1 @@
+"""The tools of live notebooks, one module a toolset."""
