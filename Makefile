@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 run: install
-	$(BIN)/cellwright serve
+	$(BIN)/cellwright serve --lab --root examples
 
 test: install
 	$(BIN)/python -m pytest

@@ -27,7 +27,7 @@ SNAPSHOTS = ROOT / "tests" / "snapshots"
 REGISTRY_NAME = "io.github.cellwright/cellwright"
 REGISTRY_SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 NOTE = "<!-- Written by `make docs`. Change the code, not this page. -->\n"
-COMMANDS = ("serve", "start", "doctor", "install", "token create", "token list", "token revoke")
+COMMANDS = ("serve", "start", "lab", "doctor", "install", "token create", "token list", "token revoke")
 
 
 def everything() -> Workspace:

@@ -94,7 +94,7 @@ async def probe_noise(probe: Probe, call: Call) -> Ran:
     sys.stdout.write("noise: sys.stdout\n")
     sys.stdout.flush()
     assert sys.__stdout__ is not None
-    print("noise: sys.__stdout__", file=sys.__stdout__, flush=True)  # noqa: T201
+    print("noise: sys.__stdout__", file=sys.__stdout__, flush=True)
     os.write(1, b"noise: descriptor 1\n")
     warnings.warn("noise: warning", stacklevel=1)
     logging.getLogger("noisy").error("noise: logging")

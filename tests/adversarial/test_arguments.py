@@ -45,9 +45,18 @@ def refusal(answer: Answer) -> dict[str, Any]:
 @requirement("adversarial:V5")
 @pytest.mark.parametrize(
     ("given", "meant"),
-    [("timout", "timeout"), ("Timeout", "timeout"), ("cuont", "count"), ("count ", "count"), ("texts", "text"), ("ratios", "ratio")],
+    [
+        ("timout", "timeout"),
+        ("Timeout", "timeout"),
+        ("cuont", "count"),
+        ("count ", "count"),
+        ("texts", "text"),
+        ("ratios", "ratio"),
+    ],
 )
-def test_a_misspelt_argument_is_refused_with_the_nearest_name(server: HttpServer, folder: Path, given: str, meant: str) -> None:
+def test_a_misspelt_argument_is_refused_with_the_nearest_name(
+    server: HttpServer, folder: Path, given: str, meant: str
+) -> None:
     before = ran(folder)
     for answer in sent_raw(server, json.dumps({given: 5})):
         error = refusal(answer)
@@ -57,8 +66,12 @@ def test_a_misspelt_argument_is_refused_with_the_nearest_name(server: HttpServer
 
 
 @requirement("adversarial:V5")
-@pytest.mark.parametrize("given", ["zzzz", "", "__class__", "probe", "call", "self", "\u202etxet", "x" * 10_000, "count\x00"])
-def test_an_argument_like_no_other_is_refused_and_not_echoed_at_length(server: HttpServer, folder: Path, given: str) -> None:
+@pytest.mark.parametrize(
+    "given", ["zzzz", "", "__class__", "probe", "call", "self", "\u202etxet", "x" * 10_000, "count\x00"]
+)
+def test_an_argument_like_no_other_is_refused_and_not_echoed_at_length(
+    server: HttpServer, folder: Path, given: str
+) -> None:
     before = ran(folder)
     for answer in sent_raw(server, json.dumps({given: 5})):
         error = refusal(answer)
@@ -119,6 +132,13 @@ def test_arguments_that_are_no_object_are_refused(server: HttpServer, folder: Pa
 
 @requirement("adversarial:V5")
 def test_right_values_at_the_edge_are_taken(server: HttpServer) -> None:
-    for arguments in ({"count": -(2**63)}, {"count": 2**80}, {"ratio": 5}, {"text": "\U0001f600\u0000"}, {"timeout": 0}, {}):
+    for arguments in (
+        {"count": -(2**63)},
+        {"count": 2**80},
+        {"ratio": 5},
+        {"text": "\U0001f600\u0000"},
+        {"timeout": 0},
+        {},
+    ):
         answer = call_tool(server, "probe_read", arguments)
         assert answer.json()["result"]["structuredContent"]["count"] == arguments.get("count", 1)

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
+from adversarial.probe import make_probed
 from adversarial_support import (
     ACCEPT,
     JSON_BODY,
@@ -31,8 +32,8 @@ from adversarial_support import (
     bearer,
     call_tool,
     create_token,
-    made_token,
     exchange,
+    made_token,
     modern_headers,
     post,
     probe_server,
@@ -44,7 +45,6 @@ from adversarial_support import (
     tools_of,
 )
 from cellwright.app.gate import PRINCIPAL_KEY, AsgiScope, Gate, Limits, Receive, Route, Send
-from adversarial.probe import make_probed
 from cellwright.app.settings import Settings
 from cellwright.app.tokens import OneToken, TokenStore
 from cellwright.core.types import Scope, Secret
@@ -63,7 +63,9 @@ EFFECTS = {"write": "probe_write", "run": "probe_run"}
 def beyond_read(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Every name, alias included, of every tool that needs more than `read`, and what it needs."""
     made = make_probed(Settings(root=tmp_path_factory.mktemp("catalogue"), toolsets=("all",)), "stdio")
-    tools = [tool for toolset in made.catalogue.toolsets for tool in toolset.tools if tool.effect.scope is not Scope.READ]
+    tools = [
+        tool for toolset in made.catalogue.toolsets for tool in toolset.tools if tool.effect.scope is not Scope.READ
+    ]
     found = {name: tool.effect.scope.value for tool in tools for name in (tool.name, *tool.aliases)}
     assert {"probe_write", "old_write", "probe_run", "old_run", "workspace_doctor"} <= set(found)
     return found
@@ -98,7 +100,9 @@ class Keys:
 @pytest.fixture(scope="module")
 def keys() -> Keys:
     return Keys(
-        rsa.generate_private_key(65537, 2048), ec.generate_private_key(ec.SECP256R1()), rsa.generate_private_key(65537, 2048)
+        rsa.generate_private_key(65537, 2048),
+        ec.generate_private_key(ec.SECP256R1()),
+        rsa.generate_private_key(65537, 2048),
     )
 
 
@@ -131,7 +135,9 @@ def encoded(part: bytes | Mapping[str, Any]) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-def by_hand(header: bytes | Mapping[str, Any], payload: bytes | Mapping[str, Any], signature: bytes = b"x" * 256) -> str:
+def by_hand(
+    header: bytes | Mapping[str, Any], payload: bytes | Mapping[str, Any], signature: bytes = b"x" * 256
+) -> str:
     return f"{encoded(header)}.{encoded(payload)}.{encoded(signature)}"
 
 
@@ -169,7 +175,9 @@ def forgeries(keys: Keys) -> dict[str, str]:
         "kid is SQL": signed(claims(), {"kid": "x' UNION SELECT 'key'--"}),
         "kid is a number": by_hand({"alg": "RS256", "kid": 1}, claims()),
         "kid is a list": by_hand({"alg": "RS256", "kid": ["rsa"]}, claims()),
-        "key in the header": signed(claims(), {"kid": "mine", "jwk": RSAAlgorithm.to_jwk(keys.other.public_key(), as_dict=True)}),
+        "key in the header": signed(
+            claims(), {"kid": "mine", "jwk": RSAAlgorithm.to_jwk(keys.other.public_key(), as_dict=True)}
+        ),
         "jku": signed(claims(), {"kid": "mine", "jku": "https://evil.example/keys.json"}),
         "crit": signed(claims(), {"crit": ["b64"], "b64": False}),
         "wrong aud": signed(claims(aud="https://other.example/mcp")),
@@ -203,7 +211,9 @@ def forgeries(keys: Keys) -> dict[str, str]:
         "header is null": by_hand(b"null", claims()),
         "header nested deeply": by_hand(b"[" * 12_000, b"{}", b""),
         "header nested deeply in an object": by_hand(b'{"alg":"RS256","kid":"rsa","x":' + b"[" * 6_000, b"{}", b""),
-        "header with a number of 5,000 digits": by_hand(b'{"alg":"RS256","kid":"rsa","x":' + b"9" * 5_000 + b"}", b"{}"),
+        "header with a number of 5,000 digits": by_hand(
+            b'{"alg":"RS256","kid":"rsa","x":' + b"9" * 5_000 + b"}", b"{}"
+        ),
         "payload nested deeply": by_hand({"alg": "RS256", "kid": "rsa"}, b"[" * 11_000, b""),
         "not ASCII": good.replace(".", "\xb7"),
         "60 kB": good + "A" * 60_000,
@@ -211,7 +221,9 @@ def forgeries(keys: Keys) -> dict[str, str]:
 
 
 @requirement("adversarial:A1")
-def test_every_forged_jwt_gets_the_one_answer_of_a_wrong_token(server: HttpServer, folder: Path, keys: Keys, stranger: Iterator[str]) -> None:
+def test_every_forged_jwt_gets_the_one_answer_of_a_wrong_token(
+    server: HttpServer, folder: Path, keys: Keys, stranger: Iterator[str]
+) -> None:
     before = ran(folder)
     plain = call_tool(server, "probe_write", token="wrong", source=next(stranger))
     assert (plain.status, set(plain.json())) == (401, {"error"})
@@ -241,7 +253,9 @@ def test_a_token_of_a_megabyte_is_refused(server: HttpServer, folder: Path, stra
 
 @requirement("adversarial:A1")
 @pytest.mark.parametrize("kind", ["RS256", "PS256", "ES256"])
-def test_a_good_jwt_is_let_in_with_its_scopes_and_no_others(server: HttpServer, folder: Path, keys: Keys, kind: str) -> None:
+def test_a_good_jwt_is_let_in_with_its_scopes_and_no_others(
+    server: HttpServer, folder: Path, keys: Keys, kind: str
+) -> None:
     key, kid = (keys.ec, "ec") if kind == "ES256" else (keys.rsa, "rsa")
     token = jwt.encode(claims(scope="read"), key, kind, headers={"kid": kid})
     assert call_tool(server, "probe_read", token=token).status == 200
@@ -294,7 +308,9 @@ def test_a_read_token_sees_and_calls_nothing_that_writes_or_runs(
 
 
 @requirement("adversarial:A2")
-@pytest.mark.parametrize("scopes", ["read", "write", "run", "admin", "read,write", "read,run", "write,run", "read,admin"])
+@pytest.mark.parametrize(
+    "scopes", ["read", "write", "run", "admin", "read,write", "read,run", "write,run", "read,admin"]
+)
 def test_a_scope_gives_what_it_names_and_nothing_else(server: HttpServer, folder: Path, scopes: str) -> None:
     token = made_token(folder / "state", f"only {scopes}", scopes)
     held = set(scopes.split(","))
@@ -323,12 +339,17 @@ SPELLINGS: dict[str, bytes] = {
     "params twice": b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"probe_read"},"params":{"name":"probe_write"}}',
     "batch": b'[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"probe_write","arguments":{}}}]',
     "no id": b'{"jsonrpc":"2.0","method":"tools/call","params":{"name":"probe_write","arguments":{}}}',
-    "UTF-16": '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"probe_write","arguments":{}}}'.encode("utf-16"),
+    "UTF-16": '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"probe_write","arguments":{}}}'.encode(
+        "utf-16"
+    ),
     "NaN beside it": b'{"jsonrpc":"2.0","id":1,"x":NaN,"method":"tools/call","params":{"name":"probe_write","arguments":{}}}',
-    "many digits beside it": b'{"jsonrpc":"2.0","id":1,"x":%s,"method":"tools/call","params":{"name":"probe_write","arguments":{}}}' % (b"9" * 5000),
+    "many digits beside it": b'{"jsonrpc":"2.0","id":1,"x":%s,"method":"tools/call","params":{"name":"probe_write","arguments":{}}}'
+    % (b"9" * 5000),
     "white space in the name": b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":" probe_write","arguments":{}}}',
     "other case": b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"Probe_Write","arguments":{}}}',
-    "deeply nested beside it": b'{"jsonrpc":"2.0","id":1,"x":' + b"[" * 2000 + b"]" * 2000
+    "deeply nested beside it": b'{"jsonrpc":"2.0","id":1,"x":'
+    + b"[" * 2000
+    + b"]" * 2000
     + b',"method":"tools/call","params":{"name":"probe_write","arguments":{}}}',
 }
 
@@ -410,7 +431,9 @@ def test_a_token_file_that_is_damaged_while_serving_lets_nobody_new_in_and_fails
         assert call_tool(server, "probe_read", token=token).status == 200
         (state / "tokens.json").write_text('[{"id": "half', encoding="utf-8")
         assert call_tool(server, "probe_read", token="wrong").status == 401
-        assert call_tool(server, "probe_read").status == 200, "the token of the setting has nothing to do with that file"
+        assert call_tool(server, "probe_read").status == 200, (
+            "the token of the setting has nothing to do with that file"
+        )
 
 
 # -- A3 read-only ------------------------------------------------------------------------------------------------------------
@@ -624,13 +647,26 @@ def test_a_request_state_is_never_trusted(server: HttpServer, folder: Path) -> N
     first = made_token(folder / "state", "state of A", "read,write,run")
     second = made_token(folder / "state", "state of B", "read,write,run")
     sealed = base64.urlsafe_b64encode(b"\x01" * 96).decode()
-    states: list[Any] = [None, sealed, sealed[:-1] + "A", "", "x" * 100_000, "../../etc/passwd", "\u202e", '{"ok":true}']
+    states: list[Any] = [
+        None,
+        sealed,
+        sealed[:-1] + "A",
+        "",
+        "x" * 100_000,
+        "../../etc/passwd",
+        "\u202e",
+        '{"ok":true}',
+    ]
     answers: set[bytes] = set()
     for token in (first, second):
         for state in [*states, sealed]:
             params: dict[str, Any] = {"name": "probe_read", "arguments": {"count": 7}}
-            params |= {} if state is None else {"requestState": state, "inputResponses": {"confirm": {"action": "accept"}}}
-            answers.add(post(server.port, rpc("tools/call", params), modern_headers("tools/call", "probe_read", token)).body)
+            params |= (
+                {} if state is None else {"requestState": state, "inputResponses": {"confirm": {"action": "accept"}}}
+            )
+            answers.add(
+                post(server.port, rpc("tools/call", params), modern_headers("tools/call", "probe_read", token)).body
+            )
     assert len(answers) == 1
     assert json.loads(answers.pop())["result"]["structuredContent"] == {"tool": "probe_read", "count": 7}
 
@@ -654,7 +690,14 @@ def test_a_guessed_task_is_unknown_and_a_made_up_one_no_different(server: HttpSe
         message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = {
             "extensions": {"io.modelcontextprotocol/tasks": {}}
         }
-        headers = [bearer(), JSON_BODY, ACCEPT, ("MCP-Protocol-Version", MODERN), ("Mcp-Method", method), ("Mcp-Name", task)]
+        headers = [
+            bearer(),
+            JSON_BODY,
+            ACCEPT,
+            ("MCP-Protocol-Version", MODERN),
+            ("Mcp-Method", method),
+            ("Mcp-Name", task),
+        ]
         answer = post(server.port, message, headers)
         assert answer.status == 400, answer
         answers.add(answer.body.decode().replace(task, "TASK"))

@@ -29,8 +29,8 @@ from adversarial_support import (
     Session,
     bearer,
     call_tool,
-    made_token,
     exchange,
+    made_token,
     modern_headers,
     post,
     probe_server,
@@ -49,7 +49,7 @@ from cellwright.app.settings import Settings
 from cellwright.app.tokens import OneToken, TokenStore
 from cellwright.core.types import Scope, Secret
 from requirements import requirement
-from support import TOKEN, HttpServer, http_server, stdio_command
+from support import TOKEN, HttpServer, stdio_command
 
 pytestmark = pytest.mark.anyio
 
@@ -133,7 +133,9 @@ def test_a_foreign_host_gets_421_on_every_path(server: HttpServer, method: str, 
 def test_other_headers_do_not_stand_in_for_host(server: HttpServer) -> None:
     own = f"127.0.0.1:{server.port}"
     forwarded = [("X-Forwarded-Host", own), ("Forwarded", f"host={own}"), ("X-Host", own), ("X-Original-Host", own)]
-    refused(exchange(server.port, raw_request(server.port, "GET", "/health", [("Host", "evil.example"), *forwarded])), 421)
+    refused(
+        exchange(server.port, raw_request(server.port, "GET", "/health", [("Host", "evil.example"), *forwarded])), 421
+    )
 
 
 @requirement("adversarial:N1")
@@ -215,7 +217,9 @@ def test_two_origins_are_refused_in_either_order(server: HttpServer) -> None:
         "https://lab.example\t",
     ],
 )
-def test_an_origin_that_only_resembles_the_allowed_one_is_refused(server: HttpServer, folder: Path, origin: str) -> None:
+def test_an_origin_that_only_resembles_the_allowed_one_is_refused(
+    server: HttpServer, folder: Path, origin: str
+) -> None:
     before = ran(folder)
     if origin.strip() == ALLOWED:
         # White space around a header's value is no part of it: this is the allowed origin.
@@ -319,7 +323,7 @@ def test_a_page_of_another_origin_reads_nothing_and_runs_nothing(server: HttpSer
         sockets = page.evaluate("url => open_socket(url)", f"ws://127.0.0.1:{server.port}/mcp")
     assert all("error" in one or (one["type"], one["text"]) == ("opaque", "") for one in seen), seen
     assert sockets == "error"
-    assert refusals(server) - refused_before > len(seen), "the requests did not reach the server"
+    assert refusals(server) - refused_before >= len(across), "the requests did not reach the server"
     assert ran(folder) == before
 
 
@@ -398,7 +402,9 @@ def test_a_route_without_a_declared_scope_cannot_exist(needs: Any) -> None:
 
 
 @requirement("adversarial:N6")
-@pytest.mark.parametrize("path", ["/mcp", "/health", "/metrics", "/", "/ws", "/api/kernels/1/channels", "/terminals/websocket/1"])
+@pytest.mark.parametrize(
+    "path", ["/mcp", "/health", "/metrics", "/", "/ws", "/api/kernels/1/channels", "/terminals/websocket/1"]
+)
 @pytest.mark.parametrize("token", [None, TOKEN])
 @pytest.mark.parametrize("origin", [None, "https://evil.example", ALLOWED])
 def test_no_websocket_is_ever_accepted(server: HttpServer, path: str, token: str | None, origin: str | None) -> None:
@@ -455,7 +461,9 @@ CALL = json.dumps(rpc("tools/call", {"name": "probe_write", "arguments": {}})).e
         None,
     ],
 )
-def test_a_body_of_another_kind_is_not_read_even_with_a_token(server: HttpServer, folder: Path, kind: str | None) -> None:
+def test_a_body_of_another_kind_is_not_read_even_with_a_token(
+    server: HttpServer, folder: Path, kind: str | None
+) -> None:
     before = ran(folder)
     headers = [header for header in modern_headers("tools/call", "probe_write") if header[0] != "Content-Type"]
     refused(post(server.port, CALL, [*headers, *([("Content-Type", kind)] if kind is not None else [])]), 415)
@@ -932,7 +940,9 @@ def test_a_session_of_another_token_is_as_unknown_as_none(server: HttpServer, fo
     taken = post(server.port, call, [*headers, ("Mcp-Session-Id", session.id)])
     guessed = post(server.port, call, [*headers, ("Mcp-Session-Id", "0" * 32)])
     assert (taken.status, taken.body) == (guessed.status, guessed.body) == (404, guessed.body)
-    ended = exchange(server.port, raw_request(server.port, "DELETE", headers=[*headers, ("Mcp-Session-Id", session.id)]))
+    ended = exchange(
+        server.port, raw_request(server.port, "DELETE", headers=[*headers, ("Mcp-Session-Id", session.id)])
+    )
     assert ended.status == 404
     assert ran(folder) == before
     assert session.call("probe_read").status == 200

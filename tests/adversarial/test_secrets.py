@@ -100,13 +100,22 @@ def error_paths(server: HttpServer) -> Iterator[Answer]:
             for credential in credentials:
                 for place in places:
                     headers = [*credential, *place, *carrying(path), ACCEPT, JSON_BODY]
-                    request = raw_request(server.port, method, path + query, headers, b"{}" if method == "POST" else b"")
+                    request = raw_request(
+                        server.port, method, path + query, headers, b"{}" if method == "POST" else b""
+                    )
                     yield exchange(server.port, request, source=next(stranger))
     yield exchange(server.port, f"GET /{REQUEST['path']} HTTP/9.9\r\nX: {REQUEST['header']}\r\n\r\n".encode())
     yield exchange(server.port, f"{REQUEST['header']}\r\n\r\n".encode())
 
 
-MADE_UP: dict[str, object] = {"string": "a.ipynb", "integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}}
+MADE_UP: dict[str, object] = {
+    "string": "a.ipynb",
+    "integer": 1,
+    "number": 1.0,
+    "boolean": True,
+    "array": [],
+    "object": {},
+}
 
 
 def made_up(schema: Mapping[str, Any]) -> dict[str, object]:
@@ -162,7 +171,9 @@ def test_a_token_in_a_resource_address_or_a_path_is_not_logged(server: HttpServe
 
 def cellwright(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "cellwright", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=clean_environ(**environ), check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env=clean_environ(**environ), check=False
+    )
 
 
 @requirement("adversarial:S1")
@@ -180,7 +191,10 @@ WRONG_FLAGS: dict[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
     "misspelt flag, value apart": (("serve", "--tokn", "canary-1"), {}),
     "misspelt flag of Jupyter": (("--jupyter-tokem=canary-1",), {}),
     "misspelt variable": (("doctor",), {"CELLWRIGHT_TOKE": "canary-1"}),
-    "wrong value elsewhere": (("serve", "--token", "canary-1", "--port", "x"), {"CELLWRIGHT_JUPYTER_TOKEN": "canary-2"}),
+    "wrong value elsewhere": (
+        ("serve", "--token", "canary-1", "--port", "x"),
+        {"CELLWRIGHT_JUPYTER_TOKEN": "canary-2"},
+    ),
     "no such folder": (("serve", "--token=canary-1", "--root", "/nowhere"), {}),
     "flag of another command": (("doctor", "--token=canary-1", "--transport", "stdio"), {}),
     "port in use": (("serve", "--token=canary-1", "--host", "203.0.113.1"), {}),
@@ -208,7 +222,12 @@ def test_a_start_that_fails_shows_no_secret(case: str) -> None:
 @requirement("adversarial:S1")
 def test_a_configuration_file_with_a_fault_shows_none_of_its_secrets(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
-    for text in ('token = "canary-1"\nport = "x"\n', 'tokn = "canary-1"\n', 'token = ["canary-1"]\n', 'token = "canary-1\n'):
+    for text in (
+        'token = "canary-1"\nport = "x"\n',
+        'tokn = "canary-1"\n',
+        'token = ["canary-1"]\n',
+        'token = "canary-1\n',
+    ):
         file.write_text(text, encoding="utf-8")
         ended = cellwright("serve", "--config", str(file))
         assert ended.returncode == 2, ended
@@ -374,6 +393,10 @@ def test_a_kept_serve_token_that_others_could_read_is_not_used_as_it_is(tmp_path
 def test_the_server_listens_on_loopback_alone_and_leaves_no_socket_file(tmp_path: Path) -> None:
     with http_server(tmp_path) as server:
         listed = Path("/proc/net/tcp").read_text(encoding="utf-8").splitlines()
-        own = [line.split()[1] for line in listed if line.split()[1].endswith(f":{server.port:04X}") and line.split()[3] == "0A"]
+        own = [
+            line.split()[1]
+            for line in listed
+            if line.split()[1].endswith(f":{server.port:04X}") and line.split()[3] == "0A"
+        ]
         assert own == [f"0100007F:{server.port:04X}"]
     assert [path for path in tmp_path.rglob("*") if path.is_socket()] == []

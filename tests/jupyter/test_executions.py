@@ -100,7 +100,7 @@ raise Quiet('said nothing')
 async def test_an_error_without_a_traceback_is_still_a_failure(bench: Bench) -> None:
     view = await bench.submit(SILENT_ERROR, "1").wait(30)
     error = view.cells[0].error
-    assert error is not None
+    assert error is not None, (view, bench.kernel.connection.state)
     assert (view.state, error.name, error.traceback) == (RunState.ERROR, "Quiet", ())
     assert view.cells[1].state is RunState.NOT_RUN
 
@@ -233,9 +233,14 @@ async def test_a_kernel_that_ignores_the_interrupt_leaves_it_running_and_says_so
     assert text_of((await execution.wait(20)).cells[0]) == "on\nfinished anyway\n"
 
 
+def sent(bench: Bench) -> bool:
+    return any(request.message.type == "execute_request" for request in bench.kernel.connection._requests.values())
+
+
 @requirement("executions:cancel:others-code")
 async def test_cancelling_never_interrupts_somebody_elses_code(bench: Bench) -> None:
     seen: list[str] = []
+    await run(bench, "1")
     async with bench.kernel.person() as person:
         theirs = asyncio.create_task(
             person.execute(
@@ -245,7 +250,7 @@ async def test_cancelling_never_interrupts_somebody_elses_code(bench: Bench) -> 
         )
         await until(lambda: "on\n" in seen, "the person's code")
         ours = bench.submit(SLEEP)
-        await until(lambda: bool(bench.kernel.connection._requests), "ours on its way to the kernel")
+        await until(lambda: sent(bench), "ours on its way to the kernel")
         view = await ours.cancel(grace=0.3)
         assert (view.state, bench.interrupts) == (RunState.QUEUED, 0)
         assert (await asyncio.wait_for(theirs, 20)).status == "ok"

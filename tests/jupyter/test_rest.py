@@ -2,9 +2,11 @@
 
 import asyncio
 import hashlib
+import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -302,6 +304,32 @@ async def test_a_thousand_notebooks_are_listed_the_same_from_disk_and_from_the_s
         assert [info.path for info in await from_disk.documents.describe(gone)] == [found[0].path]
         with pytest.raises(NotFound):
             await from_disk.documents.walk(DocPath(f"{folder}/not there"))
+
+
+@requirement("documents:rest:many")
+async def test_a_link_out_of_the_root_is_left_to_the_server(
+    jupyter_server: JupyterServer, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "outside.ipynb").write_text("{}", encoding="utf-8")
+    top = jupyter_server.root / folder
+    (top / "inside.ipynb").write_text("{}", encoding="utf-8")
+    (top / "link").symlink_to(tmp_path)
+    (top / "loop").symlink_to(top)
+    address = JupyterAddress.parse(jupyter_server.url, token=Secret(jupyter_server.token), root=jupyter_server.root)
+    looked_at: list[str] = []
+    scandir = os.scandir
+
+    def noted(place: str) -> Any:
+        looked_at.append(place)
+        return scandir(place)
+
+    monkeypatch.setattr(os, "scandir", noted)
+    async with RemoteJupyter(address) as remote:
+        found = await remote.documents.find(DocPath(folder), ".ipynb")
+        assert [one.path for one in found] == [f"{folder}/inside.ipynb"]
+        assert looked_at == [str(top)]
+        await remote.documents.find(DocPath(f"{folder}/link"), ".ipynb")
+        assert looked_at == [str(top)]
 
 
 @requirement("documents:port:kernels")

@@ -1,6 +1,7 @@
 """Shared documents, against a real server and a second Y client as the person. These hold for every adapter of the port."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from cellwright.jupyter.errors import UnknownOutcome
 from cellwright.jupyter.model import CellType, NewCell, RoomKind
 from cellwright.jupyter.notebook import Notebook, SourceChange
 from cellwright.jupyter.paths import DocPath, NotebookPath
-from cellwright.jupyter.port import Jupyter, RoomAccess, RoomChannel
+from cellwright.jupyter.port import Jupyter, RoomAccess, RoomChannel, RoomClosed
 from cellwright.jupyter.presence import Collaborator
 from cellwright.jupyter.ranges import at, by_id
 from cellwright.jupyter.room import Room
@@ -251,20 +252,26 @@ class SpoilingChannel:
 
     def __init__(self, inner: RoomChannel) -> None:
         self._inner = inner
-        self.spoiled: asyncio.Queue[bytes] = asyncio.Queue()
+        self._messages: asyncio.Queue[bytes] = asyncio.Queue()
+        self._pump = asyncio.create_task(self._take_from_inner())
+
+    async def _take_from_inner(self) -> None:
+        with contextlib.suppress(RoomClosed):
+            while True:
+                self._messages.put_nowait(await self._inner.receive())
+
+    def spoil(self, message: bytes) -> None:
+        self._messages.put_nowait(message)
 
     async def send(self, message: bytes) -> None:
         await self._inner.send(message)
 
     async def receive(self) -> bytes:
-        inner, spoiled = asyncio.ensure_future(self._inner.receive()), asyncio.ensure_future(self.spoiled.get())
-        done, pending = await asyncio.wait({inner, spoiled}, return_when=asyncio.FIRST_COMPLETED)
-        for task in pending:
-            task.cancel()
-        await asyncio.gather(*pending, return_exceptions=True)
-        return next(iter(done)).result()
+        return await self._messages.get()
 
     async def close(self) -> None:
+        self._pump.cancel()
+        await asyncio.gather(self._pump, return_exceptions=True)
         await self._inner.close()
 
 
@@ -290,7 +297,7 @@ async def test_a_message_that_is_not_of_the_protocol_ends_that_room_only(
     room.when_lost(lost.set)
     await room.join()
     async with rooms.notebook(path) as opened:
-        channel.spoiled.put_nowait(message)
+        channel.spoil(message)
         await asyncio.wait_for(lost.wait(), 5)
         with pytest.raises(CellwrightError) as error:
             await room.flush()
@@ -304,7 +311,7 @@ class DeafChannel(SpoilingChannel):
     """A server that answers but no longer passes changes on: the updates are taken out of what it sends."""
 
     async def receive(self) -> bytes:
-        while (message := await self._inner.receive())[:2] == b"\x00\x02":
+        while (message := await super().receive())[:2] == b"\x00\x02":
             pass
         return message
 

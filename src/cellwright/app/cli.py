@@ -16,6 +16,7 @@ EPILOG = """\
 examples:
   cellwright                                  serve one client on stdin and stdout
   cellwright serve --port 4040                serve many over HTTP, on this machine
+  cellwright lab                              open JupyterLab on the same workspace, to watch and take part
   cellwright install claude-code              tell a client how to start cellwright
   cellwright doctor                           see what works, and what to do about the rest
 
@@ -144,6 +145,14 @@ def make_parser() -> Parser:
     )
     start.add_argument("--transport", choices=("stdio", "streamable-http"), default="stdio", help="how clients connect")
     _add_settings(start, HTTP_GROUPS)
+    lab = commands.add_parser(
+        "lab",
+        help="open JupyterLab on the workspace",
+        description="Open JupyterLab on the workspace, to watch agents and take part: their server if one runs, else a new one.",
+        usage="cellwright lab [--no-browser] [SETTINGS]",
+    )
+    lab.add_argument("--no-browser", action="store_true", help="only print the address")
+    _add_settings(lab, ("Workspace",))
     doctor = commands.add_parser(
         "doctor",
         help="see what works",
@@ -229,16 +238,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _command(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
     from cellwright.app import commands  # noqa: PLC0415 - `--help` and wrong flags answer without loading the server
 
-    match options.command:
-        case "serve":
-            return lambda given: commands.serve_http(settings_from(given))
-        case "start" if options.transport == "streamable-http":
-            return lambda given: commands.serve_http(settings_from(given))
-        case "doctor":
-            return lambda given: commands.doctor(settings_from(given), as_json=given.json)
-        case "install":
-            return commands.install
-        case "token":
-            return commands.token
-        case _:
-            return lambda given: commands.serve_stdio(settings_from(given))
+    over_http = options.command == "serve" or getattr(options, "transport", "") == "streamable-http"
+    known: dict[str, Callable[[argparse.Namespace], int]] = {
+        "lab": lambda given: commands.lab(settings_from(given), browse=not given.no_browser),
+        "doctor": lambda given: commands.doctor(settings_from(given), as_json=given.json),
+        "install": commands.install,
+        "token": commands.token,
+    }
+    if over_http:
+        return lambda given: commands.serve_http(settings_from(given))
+    return known.get(options.command, lambda given: commands.serve_stdio(settings_from(given)))

@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 import time
+import webbrowser
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ from cellwright.app.log import configure_logging, log_event
 from cellwright.app.settings import Settings, default_state_dir
 from cellwright.app.tokens import StoredToken, TokenStore, parse_scopes
 from cellwright.core.errors import ConfigError
-from cellwright.core.types import Secret
+from cellwright.core.types import Call, Secret
 
 if TYPE_CHECKING:
     from cellwright.app.clients import Entry
@@ -61,6 +62,7 @@ def _stopped(_number: int, _frame: FrameType | None) -> None:
 async def _serve_http(settings: Settings, make: "MakeWorkspace") -> None:
     from cellwright.app import http  # noqa: PLC0415
     from cellwright.app.server import HttpEndpoint  # noqa: PLC0415
+    from cellwright.app.workspace import local_user  # noqa: PLC0415
 
     verifiers, made = http.credentials(settings)
     workspace = make(settings, "streamable-http")
@@ -70,7 +72,8 @@ async def _serve_http(settings: Settings, make: "MakeWorkspace") -> None:
     endpoint = HttpEndpoint(server, settings.max_body)
     gate = http.make_gate(settings, port, endpoint, workspace.metrics, verifiers, workspace.catalogue.needed_scope)
     url = f"http://{'127.0.0.1' if settings.host in {'0.0.0.0', '::'} else settings.host}:{port}{http.MCP_PATH}"  # noqa: S104
-    _greet(url, made, settings)
+    lab = await workspace.notebooks.lab_url(Call(local_user())) if settings.lab else None
+    _greet(url, made, settings, lab)
     log_event(
         "serving", transport="streamable-http", host=settings.host, port=port, root=settings.root, version=__version__
     )
@@ -80,18 +83,55 @@ async def _serve_http(settings: Settings, make: "MakeWorkspace") -> None:
         await workspace.close()
 
 
-def _greet(url: str, made: Secret | None, settings: Settings) -> None:
+def _greet(url: str, made: Secret | None, settings: Settings, lab: str | None) -> None:
     from cellwright.app import clients  # noqa: PLC0415
 
     token = made.reveal() if made else "YOUR_TOKEN"
     entry = clients.Entry(url=url, token=Secret(token))
     say(f"cellwright {__version__}, workspace {settings.root}\n")
     say(f"  MCP      {url}")
-    say(f"  health   {url.removesuffix('/mcp')}/health\n")
+    say(f"  health   {url.removesuffix('/mcp')}/health")
+    if lab:
+        say(f"  Lab      {lab}")
+        for notebook in sorted(settings.root.glob("*.ipynb"))[:1]:
+            say(f"  try      {notebook.name}: ask the agent to read and run it while you have it open in Lab")
+    say("")
     say("For a client:\n")
     say(clients.snippet(clients.CLIENTS["claude-code"], entry).rstrip())
     say(f"\nor: cellwright install claude-code --url {url} --token {token}\nCtrl-C stops.")
     sys.stdout.flush()
+
+
+def lab(settings: Settings, *, browse: bool) -> int:
+    """JupyterLab on the workspace: the server that an agent uses already, or one of our own until Ctrl-C."""
+    configure_logging(settings.log_level)
+    return asyncio.run(_lab(settings, browse=browse))
+
+
+async def _lab(settings: Settings, *, browse: bool) -> int:
+    from cellwright.app.workspace import local_user, make_workspace  # noqa: PLC0415
+
+    workspace = make_workspace(settings, "lab")
+    call = Call(local_user())
+    try:
+        url = await workspace.notebooks.lab_url(call)
+        if url is None:
+            raise ConfigError("the settings name a Jupyter server", hint="open that one in your browser")
+        say(f"JupyterLab on {settings.root}:\n\n  {url}\n")
+        if browse:
+            webbrowser.open(url)
+        if (await workspace.notebooks.connected(call)).found.origin == "found":
+            say("This server runs already; it stays when this command ends.")
+            return 0
+        say("Agents that work in this folder find it by themselves. Ctrl-C stops it.")
+        sys.stdout.flush()
+        stopped = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        await stopped.wait()
+        return 0
+    finally:
+        await workspace.close()
 
 
 def doctor(settings: Settings, *, as_json: bool) -> int:

@@ -107,6 +107,9 @@ class Settings:
     runtime_url: str = _setting("Jupyter", "the Jupyter server that runs the kernels, if it is another one", default="")
     runtime_token: Secret | None = _setting("Jupyter", "its token", default=None)
 
+    lab: bool = _setting(
+        "Jupyter", "connect at once instead of on the first call, and print the address of JupyterLab", default=False
+    )
     agent_name: str = _setting(
         "Jupyter", "how people see the agent in a shared notebook; else the client's own name", default=""
     )

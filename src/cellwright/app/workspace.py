@@ -110,7 +110,7 @@ def _live_notebooks(settings: Settings, changes: Changes) -> LiveNotebooks:
     if documents is not None:
         connect = to_named(documents, kernels)
     else:
-        embedded = EmbeddedJupyter(settings.root, settings.state_dir)
+        embedded = EmbeddedJupyter(settings.root, settings.state_dir, lab=True)
         connect = to_found_or_embedded(settings.root, runtime_dir(os.environ, Path.home()), embedded)
     return LiveNotebooks(
         connect,

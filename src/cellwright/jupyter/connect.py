@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from cellwright.core.types import Secret
 from cellwright.jupyter.address import JupyterAddress
 from cellwright.jupyter.discovery import accepts_token, running_servers, server_holding
 from cellwright.jupyter.embedded import EmbeddedJupyter
@@ -20,6 +21,8 @@ class Found:
     """`named`, `found` or `embedded`."""
     folder: str = ""
     """The workspace's folder below the server's root; empty if they are the same."""
+    token: Secret | None = None
+    """What lets a person of this machine in, where we know it to be theirs to have."""
 
 
 Connect = Callable[[], Awaitable[Found]]
@@ -42,8 +45,8 @@ def to_found_or_embedded(root: Path, runtime_dir: Path, embedded: EmbeddedJupyte
         server = await server_holding(here, running_servers(runtime_dir), accepts_token)
         if server is None:
             server = await embedded.server()
-            return Found(RemoteJupyter(server.address), "embedded")
+            return Found(RemoteJupyter(server.address), "embedded", token=server.token)
         folder = here.relative_to(server.root).as_posix()
-        return Found(RemoteJupyter(server.address), "found", "" if folder == "." else folder)
+        return Found(RemoteJupyter(server.address), "found", "" if folder == "." else folder, server.token)
 
     return connect

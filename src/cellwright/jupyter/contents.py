@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.core.errors import Conflict, InvalidArgument, LimitReached, NotFound
-from cellwright.jupyter.localfiles import describe_local, is_root, walk_local
+from cellwright.jupyter.localfiles import describe_local, is_root, leads_outside, walk_local
 from cellwright.jupyter.model import FileContent, FileInfo, FileKind, Found, timestamp
 from cellwright.jupyter.paths import DocPath
 from cellwright.jupyter.rest import NOT_FOUND, Rest, not_jupyter
@@ -112,7 +112,7 @@ class Contents:
     async def find(self, folder: DocPath | None, suffix: str = "") -> list[Found]:
         """Files below `folder` by path, hidden ones left out as the server does; straight from the disk if it is here."""
         root = await self._root()
-        if root is not None:
+        if root is not None and not await asyncio.to_thread(leads_outside, root, folder):
             return await asyncio.to_thread(walk_local, root, folder, suffix, MAX_LISTED)
         return await self._walk_there(folder, suffix)
 

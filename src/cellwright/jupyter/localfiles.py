@@ -24,6 +24,11 @@ def is_root(place: Path, told: datetime) -> bool:
         return False
 
 
+def leads_outside(root: Path, folder: DocPath | None) -> bool:
+    """Whether a link takes `folder` out of the root. Then only the server may say what is there."""
+    return folder is not None and not (root / folder.text).resolve().is_relative_to(root.resolve())
+
+
 def walk_local(root: Path, folder: DocPath | None, suffix: str, at_most: int) -> list[Found]:
     """Files below `folder` whose names end with `suffix`, by path; with an empty suffix all, and folders too."""
     start = root / folder.text if folder else root
@@ -66,7 +71,7 @@ def _look(place: str, prefix: str, suffix: str, found: list[Found]) -> list[str]
 def describe_local(root: Path, found: Found) -> FileInfo | None:
     """What the server would say of the file; None if it is gone by now."""
     try:
-        status = (root / found.path).stat()
+        status = (root / found.path).lstat()
     except OSError:
         return None
     return FileInfo(

@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 300.0
 REMEMBER_SECONDS = 3600.0
+REMEMBERED_HISTORIES = 64
 ATTEMPTS = 3
 
 View = TypeVar("View", Notebook, TextDocument)
@@ -205,7 +206,8 @@ class Rooms:
             task.cancel()
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
         await asyncio.gather(*(self._leave(entry) for entry in tuple(self._entries.values())))
-        await asyncio.gather(*self._tasks)
+        while self._tasks:
+            await asyncio.gather(*self._tasks)
 
     @asynccontextmanager
     async def _lease(self, path: DocPath, kind: RoomKind) -> AsyncGenerator[_Entry]:
@@ -304,8 +306,15 @@ class Rooms:
     def _view(self, doc: Doc[Any], path: DocPath, kind: RoomKind) -> AnyView:
         if kind is RoomKind.TEXT:
             return TextDocument(doc, path.text)
-        # What an agent did is remembered past a lost connection: undo works on the notebook as it then is.
-        return Notebook(doc, path.text, self._histories.setdefault(path.text, History()))
+        return Notebook(doc, path.text, self._history(path))
+
+    def _history(self, path: DocPath) -> History:
+        """What agents did is remembered past a lost connection: undo works on the notebook as it then is."""
+        history = self._histories.pop(path.text, None) or History()
+        self._histories[path.text] = history
+        if len(self._histories) > REMEMBERED_HISTORIES:
+            self._histories.pop(next(iter(self._histories)))
+        return history
 
     def _announce_changes(self, entry: _Entry) -> None:
         path, kind = entry.key
@@ -324,7 +333,9 @@ class Rooms:
 
     def _leave_later(self, entry: _Entry) -> None:
         if entry.leases == 0:
-            self._spawn(self._leave(entry))
+            # Forgotten at once: whoever asks from now on opens it anew, instead of being given one that is closing.
+            self._forget(entry)
+            self._spawn(entry.backing.close())
 
     async def _leave(self, entry: _Entry) -> None:
         self._forget(entry)

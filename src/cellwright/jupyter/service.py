@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from pycrdt import Map
 
@@ -18,7 +19,7 @@ from cellwright.jupyter.live_kernels import LiveKernels
 from cellwright.jupyter.model import CellType, RoomKind, SessionInfo
 from cellwright.jupyter.notebook import Notebook
 from cellwright.jupyter.outputs import OutputWriter
-from cellwright.jupyter.paths import NotebookPath
+from cellwright.jupyter.paths import DocPath, NotebookPath
 from cellwright.jupyter.presence import Collaborator
 from cellwright.jupyter.rooms import DocumentChanged, OpenDocument, Rooms
 
@@ -88,6 +89,16 @@ class LiveNotebooks:
         return PartStatus(
             "jupyter", f"connected, {connected.found.origin}", connected.found.jupyter.documents.url, running
         )
+
+    async def lab_url(self, call: Call, notebook: str = "") -> str | None:
+        """The address of JupyterLab for a person, with the token that lets them in; None if we were not given the token."""
+        found = (await self.connected(call)).found
+        if found.token is None:
+            return None
+        place = "/".join(part for part in (found.folder, notebook) if part)
+        page = f"/lab/tree/{DocPath(place).quoted}" if place else "/lab"
+        token = f"?token={quote(found.token.reveal())}" if found.token else ""
+        return f"{found.jupyter.documents.url}{page}{token}"
 
     def open_notebooks(self) -> list[NotebookPath]:
         """The notebooks that are open now."""
