@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPResponse
@@ -78,8 +78,9 @@ ACCEPT = ("Accept", "application/json, text/event-stream")
 
 def rpc(method: str, params: Mapping[str, Any] | None = None, number: Any = 1, version: str = MODERN) -> dict[str, Any]:
     """A JSON-RPC request; of the stateless era it carries its version and capabilities."""
-    meta = {f"{META}protocolVersion": version, f"{META}clientCapabilities": {}} if version == MODERN else None
-    given = {**(params or {}), **({"_meta": meta} if meta else {})}
+    given: dict[str, Any] = dict(params or {})
+    if version == MODERN:
+        given["_meta"] = {f"{META}protocolVersion": version, f"{META}clientCapabilities": {}}
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": given}
 
 
@@ -137,7 +138,7 @@ class Session:
 @contextmanager
 def probe_server(
     folder: Path, *flags: str, environ: Mapping[str, str] | None = None, token: str = TOKEN
-) -> Iterator[HttpServer]:
+) -> Generator[HttpServer]:
     """`cellwright serve` with the tools of `adversarial/probe.py` as well, all offered, without a rate limit."""
     log = folder / f"probe-{time.monotonic_ns()}.log"
     (folder / "root").mkdir(exist_ok=True)

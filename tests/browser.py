@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from playwright.sync_api import Browser, sync_playwright
@@ -33,7 +33,8 @@ def _found() -> str | None:
 
 
 def _installed() -> str:
-    assert shutil.which("apt-get") and os.geteuid() == 0, "browser tests need chromium: apt-get install chromium"
+    may_install = shutil.which("apt-get") is not None and os.geteuid() == 0
+    assert may_install, "browser tests need chromium: apt-get install chromium"
     environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (("apt-get", "update"), ("apt-get", "install", "-y", *PACKAGES)):
         subprocess.run(command, check=True, capture_output=True, env=environ, timeout=INSTALL_SECONDS)
@@ -43,7 +44,7 @@ def _installed() -> str:
 
 
 @contextmanager
-def browser(*more_flags: str) -> Iterator[Browser]:
+def browser(*more_flags: str) -> Generator[Browser]:
     """A running browser, closed afterwards."""
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=chromium(), args=[*FLAGS, *more_flags])

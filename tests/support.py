@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequen
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx2
 from mcp import Client, StdioServerParameters
@@ -123,13 +124,25 @@ def stop(process: subprocess.Popen[str]) -> int:
 
 @asynccontextmanager
 async def http_client(
-    server: HttpServer, mode: str = "auto", headers: Mapping[str, str] | None = None
+    server: HttpServer,
+    mode: str = "auto",
+    headers: Mapping[str, str] | None = None,
+    on_message: Callable[[Any], None] = lambda _message: None,
 ) -> AsyncGenerator[Client]:
     """The official client, over HTTP, in either era of the protocol (`auto` or `legacy`)."""
+
+    async def handle(message: Any) -> None:
+        on_message(message)
+
     timeout = httpx2.Timeout(30, read=120)
     async with httpx2.AsyncClient(headers={**server.headers, **(headers or {})}, timeout=timeout) as http:
         transport = streamable_http_client(server.url, http_client=http)
-        async with Client(transport, mode=mode, cache=None) as client:  # pyright: ignore[reportArgumentType]
+        async with Client(
+            transport,
+            mode=mode,  # pyright: ignore[reportArgumentType]
+            message_handler=handle,
+            cache=None,
+        ) as client:
             yield client
 
 

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import httpx2
 import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from adversarial.probe import make_probed
@@ -80,9 +82,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Keys:
     """The issuer's keys: one RSA, one elliptic, and the RSA one as a forger sees it."""
 
-    rsa: rsa.RSAPrivateKey
-    ec: ec.EllipticCurvePrivateKey
-    other: rsa.RSAPrivateKey
+    rsa: RSAPrivateKey
+    ec: EllipticCurvePrivateKey
+    other: RSAPrivateKey
 
     @property
     def public_pem(self) -> bytes:
@@ -155,7 +157,7 @@ def forgeries(keys: Keys) -> dict[str, str]:
     now = time.time()
     by_curve = jwt.encode(claims(), keys.ec, "ES256", headers={"kid": "ec"})
     return {
-        "alg none": jwt.encode(claims(), None, "none", headers={"kid": "rsa"}),
+        "alg none": jwt.encode(claims(), "", "none", headers={"kid": "rsa"}),
         "alg None": by_hand({"alg": "None", "kid": "rsa"}, claims(), b""),
         "alg none with a signature": by_hand({"alg": "none", "kid": "rsa"}, claims()),
         "no alg": by_hand({"kid": "rsa"}, claims()),
@@ -333,9 +335,9 @@ SPELLINGS: dict[str, bytes] = {
     "escaped letters": b'{"jsonrpc":"2.0","id":1,"method":"\\u0074ools/\\u0063all","params":{"name":"probe_write","arguments":{}}}',
     "escaped name": b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"probe\\u005fwrite","arguments":{}}}',
     "name twice": b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"probe_read","name":"probe_write","arguments":{}}}',
-    "name twice, turned": b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"probe_write","name":"probe_read","arguments":{}}}',
+    "name twice, turned": b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"probe_write","name":"probe_read"}}',
     "method twice": b'{"jsonrpc":"2.0","method":"tools/list","id":1,"method":"tools/call","params":{"name":"probe_write","arguments":{}}}',
-    "method twice, turned": b'{"jsonrpc":"2.0","method":"tools/call","id":1,"method":"tools/list","params":{"name":"probe_write","arguments":{}}}',
+    "method twice, turned": b'{"jsonrpc":"2.0","method":"tools/call","id":1,"method":"tools/list","params":{"name":"probe_write"}}',
     "params twice": b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"probe_read"},"params":{"name":"probe_write"}}',
     "batch": b'[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"probe_write","arguments":{}}}]',
     "no id": b'{"jsonrpc":"2.0","method":"tools/call","params":{"name":"probe_write","arguments":{}}}',
@@ -492,10 +494,11 @@ def both(
 
 def shape(answer: Answer, name: str) -> object:
     """What the caller learns, but for the name it gave itself and what is near to it."""
-    message = answer.json()
-    error = message.get("error", message)
-    if isinstance(error, dict) and "message" in error:
-        return error["code"], str(error["message"]).replace(name, "NAME").partition(";")[0]
+    message: dict[str, Any] = answer.json()
+    error = message.get("error")
+    if isinstance(error, dict):
+        told = cast("dict[str, Any]", error)
+        return told["code"], str(told["message"]).replace(name, "NAME").partition(";")[0]
     return message
 
 
@@ -565,10 +568,10 @@ class _Noting(BaseHTTPRequestHandler):
         self.server.seen.append(f"{self.requestline}\n{self.headers}")
         self.send_error(404)
 
-    do_POST = do_PUT = do_DELETE = do_PATCH = do_GET
+    do_POST = do_PUT = do_DELETE = do_PATCH = do_GET  # noqa: N815 - the base class calls them by these names
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
-        return
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class calls it so
+        del format, args
 
 
 @requirement("adversarial:A4")
@@ -675,7 +678,7 @@ def test_a_request_state_is_never_trusted(server: HttpServer, folder: Path) -> N
 @pytest.mark.parametrize("state", [5, True, [], {}, ["x"]])
 def test_a_request_state_of_another_type_is_refused(server: HttpServer, folder: Path, state: Any) -> None:
     before = ran(folder)
-    params = {"name": "probe_read", "arguments": {}, "requestState": state}
+    params: dict[str, Any] = {"name": "probe_read", "arguments": {}, "requestState": state}
     answer = post(server.port, rpc("tools/call", params), modern_headers("tools/call", "probe_read"))
     assert (answer.status, answer.json()["error"]["code"]) == (400, -32602)
     assert ran(folder) == before

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -80,7 +80,7 @@ class Server:
 
 
 @contextmanager
-def started(command: list[str], errors: Path, **environ: str) -> Iterator[Server]:
+def started(command: list[str], errors: Path, **environ: str) -> Generator[Server]:
     with errors.open("wb") as written:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=written, env=clean_environ(**environ)
@@ -89,10 +89,12 @@ def started(command: list[str], errors: Path, **environ: str) -> Iterator[Server
         yield Server(process)
     finally:
         process.kill()
-        for stream in (process.stdin, process.stdout):
-            with suppress(BrokenPipeError):
-                stream and stream.close()
         process.wait(10)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        process.stdout.close()
 
 
 def json_rpc_only(output: bytes) -> None:
@@ -102,7 +104,7 @@ def json_rpc_only(output: bytes) -> None:
 
 # -- L1 stdout ---------------------------------------------------------------------------------------------------------------
 
-# What a careless dependency does when it is imported, and when the program ends. `colorsys` stands for it: nothing else here loads it.
+# What a careless dependency does when it is imported, and when the program ends.
 NOISY_DEPENDENCY = """
 import atexit, faulthandler, os, subprocess, sys, threading, warnings
 print("noise: import")
@@ -206,7 +208,7 @@ def gone(pid: int) -> bool:
 
 def ends_within(process: subprocess.Popen[bytes], seconds: float) -> float:
     begun = time.monotonic()
-    process.wait(30)
+    process.wait(10)
     spent = time.monotonic() - begun
     assert spent <= seconds
     return spent
@@ -300,7 +302,8 @@ import json, os, subprocess, sys, time
 command = json.loads(sys.argv[1])
 readable, writable = os.pipe()
 os.write(writable, sys.argv[4].encode() + b"\\n")
-stranger = subprocess.Popen(["sleep", "120"], pass_fds=[writable], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+none = subprocess.DEVNULL
+stranger = subprocess.Popen(["sleep", "120"], pass_fds=[writable], stdin=none, stdout=none, start_new_session=True)
 server = subprocess.Popen(command, stdin=readable, stdout=open(sys.argv[2], "wb"), stderr=open(sys.argv[3], "wb"))
 print(json.dumps([server.pid, stranger.pid]), flush=True)
 time.sleep(120)
@@ -308,7 +311,7 @@ time.sleep(120)
 
 
 @contextmanager
-def orphan_to_be(tmp_path: Path, command: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def orphan_to_be(tmp_path: Path, command: list[str]) -> Generator[tuple[subprocess.Popen[bytes], int]]:
     """A server whose stdin a stranger holds open, and the parent that the test may kill."""
     files = [str(tmp_path / "output"), str(tmp_path / "errors")]
     parent = subprocess.Popen(

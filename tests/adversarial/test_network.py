@@ -8,7 +8,7 @@ import time
 import zlib
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx2
 import psutil
@@ -346,8 +346,13 @@ def gate_of(settings: Settings, port: int = 4040) -> Gate:
 
 
 def declared(tmp_path: Path) -> dict[str, Scope | str]:
-    oauth = {"jwt_issuer": "https://i.example", "jwt_audience": "https://us.example/mcp", "jwt_jwks": "keys.json"}
-    settings = Settings(root=tmp_path, state_dir=tmp_path / "state", **oauth)
+    settings = Settings(
+        root=tmp_path,
+        state_dir=tmp_path / "state",
+        jwt_issuer="https://i.example",
+        jwt_audience="https://us.example/mcp",
+        jwt_jwks="keys.json",
+    )
     return {route.path: route.needs for route in gate_of(settings).routes}
 
 
@@ -363,10 +368,8 @@ def test_only_health_and_the_oauth_metadata_are_declared_open(tmp_path: Path) ->
 @requirement("adversarial:N5")
 @pytest.mark.parametrize("method", METHODS)
 def test_nothing_but_health_answers_without_a_valid_token(server: HttpServer, folder: Path, method: str) -> None:
-    expired, _ = TokenStore(folder / "state", clock=lambda: time.time() - 7200).create("old", frozenset(Scope), 3600)
-    del _
-    _, secret = TokenStore(folder / "state", clock=lambda: time.time() - 7200).create("older", frozenset(Scope), 3600)
-    assert expired.expired(time.time())
+    two_hours_ago = TokenStore(folder / "state", clock=lambda: time.time() - 7200)
+    _, secret = two_hours_ago.create("expired", frozenset(Scope), lifetime=3600)
     tokens = [[], [bearer("wrong")], [bearer(secret.reveal())], [("Authorization", f"Basic {TOKEN}")], [bearer("")]]
     tokens += [[("Cookie", f"token={TOKEN}; Authorization=Bearer {TOKEN}")], [("X-Api-Key", TOKEN)]]
     body = json.dumps(rpc("tools/call", {"name": "probe_write", "arguments": {}})).encode()
@@ -515,7 +518,7 @@ class Memory:
         self._over = threading.Event()
         self._watcher = threading.Thread(target=self._watch)
 
-    def __enter__(self) -> "Memory":
+    def __enter__(self) -> Self:
         self._watcher.start()
         return self
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cellwright.core.budget import DEFAULT_TOKENS, MAX_TOKENS, cut, fit
 from cellwright.core.cutting import MINIMUM_TOKENS, marker
-from cellwright.core.fitting import Json, compact_json
+from cellwright.core.fitting import DEEPEST, Json, compact_json
 from cellwright.core.tokens import estimate_tokens
 from requirements import requirement
 
@@ -96,8 +96,17 @@ def test_lines_stay_whole_when_a_line_ends_nearby(newline: str) -> None:
     result = cut(text, 600)
     head, tail, missing = parts(text, result.text)
     assert head.endswith(newline)
+    assert "\n…" in result.text
+    assert "\n\n" not in result.text
+    assert "…\n" in result.text
     assert text[len(head) + missing - 1] == "\n"
     assert re.match(r"\d+: value", tail)
+
+
+@requirement("budget:cut:lines")
+def test_the_marker_stands_on_a_line_of_its_own() -> None:
+    assert re.fullmatch(r"x+\n… .* left out …\nx+", cut("x" * 10_000, 200).text)
+    assert cut("\u0301" * 10_000, 200).text.startswith("… 10,000 characters")
 
 
 @requirement("budget:cut:lines")
@@ -256,9 +265,24 @@ def test_an_inner_dict_with_too_many_keys_says_how_many_are_missing() -> None:
 
 def nested(depth: int) -> Json:
     value: Json = "deepest"
-    for _ in range(depth):
-        value = [value, LINE]
+    for _ in range(depth // 2):
+        value = {"list": [value, LINE]}
     return value
+
+
+def depth_of(value: Json) -> int:
+    if not isinstance(value, dict | list | tuple):
+        return 0
+    return 1 + max((depth_of(item) for item in (value.values() if isinstance(value, dict) else value)), default=0)
+
+
+@requirement("budget:fit:lists")
+def test_what_is_nested_too_deep_is_only_counted() -> None:
+    value = nested(400)
+    result = fit(value, cost(value) - 1)
+    assert result.truncated
+    assert depth_of(result.value) == DEEPEST + 1
+    assert "keys left out" in compact_json(result.value)
 
 
 AWKWARD: dict[str, Json] = {

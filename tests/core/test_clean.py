@@ -322,6 +322,8 @@ def test_joiners_anywhere_else_go(text: str, shown: str, hidden: int) -> None:
         ("&#128105;&zwj;&#128187;", "👩\u200d💻", 0),
         ("می&zwnj;خواهم", "می\u200cخواهم", 0),
         ("&#233;", "é", 0),
+        ("&#x9F;&#xA0;&#xD7FF;&#xD800;&#xDFFF;&#xE000;", "&#x9F;\u00a0\ud7ff&#xD800;&#xDFFF;\ue000", 0),
+        ("&#x10FFFF;&#x110000;", "\U0010ffff&#x110000;", 0),
         ("&lt;b&gt; &#60;i&#62; &amp;#8203; &nbsp;", "&lt;b&gt; &#60;i&#62; &amp;#8203; &nbsp;", 0),
         (
             "?a=1&item=2&icon=3&#27;[31m&#155;&#xD800;&#x110000;&#99999999999;",

@@ -146,7 +146,7 @@ async def test_a_killed_kernel_is_an_error_and_the_next_run_works(kernel: Kernel
     with pytest.raises(KernelDied):
         await asyncio.wait_for(task, 20)
     assert await run(kernel, "print('x' in dir())") == "False\n"
-    assert kernel.connection.restarts == 1
+    assert (kernel.connection.restarts, kernel.opened) == (1, 2)
 
 
 @requirement("kernel:life:restarted")

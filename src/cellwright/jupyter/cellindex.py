@@ -39,7 +39,8 @@ class CellIndex:
         self._last_seen_at: dict[str, int] = {}
         self._listeners: list[Callable[[CellsChanged], None]] = []
         self._reload()
-        self._subscription = self._cells.observe_deep(self._follow)
+        # The second argument is for all versions of pycrdt; only newer ones have it in their events, too.
+        self._subscription = self._cells.observe_deep(cast("Any", self._follow))
 
     @property
     def ids(self) -> Sequence[str]:
@@ -91,7 +92,7 @@ class CellIndex:
         self._heads = [None] * len(self._ids)
         self._count_of = Counter(self._ids)
 
-    def _follow(self, events: list[Any]) -> None:
+    def _follow(self, events: list[Any], transaction: object) -> None:
         touched: set[str] = set()
         order = False
         for event in events:
@@ -108,7 +109,7 @@ class CellIndex:
                     self._ids[index] = _id_of(self._shared[index])
                     self._count_of[self._ids[index]] += 1
                 touched.add(self._ids[index])
-        change = CellsChanged(frozenset(touched), order, ours=not came_from_others(events[0]))
+        change = CellsChanged(frozenset(touched), order, ours=not came_from_others(transaction))
         for listener in tuple(self._listeners):
             listener(change)
 

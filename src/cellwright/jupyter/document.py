@@ -1,7 +1,7 @@
 """A text file in a shared document. Positions count Unicode code points; an edit changes the given span and nothing else."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from pycrdt import Doc, Text, TextEvent
 
@@ -21,7 +21,7 @@ class TextDocument:
         self.name = name
         self._source: Text = doc.get("source", type=Text)
         self._listeners: list[Callable[[bool], None]] = []
-        self._subscription = self._source.observe(self._follow)
+        self._subscription = self._source.observe(cast("Any", self._follow))
 
     @property
     def text(self) -> str:
@@ -73,8 +73,8 @@ class TextDocument:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
-    def _follow(self, event: TextEvent) -> None:
-        ours = not came_from_others(event)
+    def _follow(self, _event: TextEvent, transaction: object) -> None:
+        ours = not came_from_others(transaction)
         for listener in tuple(self._listeners):
             listener(ours)
 

@@ -247,7 +247,8 @@ class KernelConnection:
                     continue
                 self._dispatch(message)
         except ChannelClosed:
-            self._note_cut()
+            if self._channel is channel:
+                self._note_cut()
 
     def _note_cut(self) -> None:
         self._channel = None
@@ -261,6 +262,15 @@ class KernelConnection:
         if running and not self._recovering:
             self._recovering = True
             self._spawn(self._recover())
+
+    def _drop_channel(self) -> None:
+        """The new process may have other ports, and the server looks for them only when a connection is opened."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            self._spawn(channel.close())
+        for request in tuple(self._requests.values()):
+            if request.message.type != "execute_request":
+                request.fail(Unavailable(f"kernel {self.kernel_id} died before it answered", hint="Ask again"))
 
     def _dispatch(self, message: Message) -> None:
         self._received += 1
@@ -289,6 +299,7 @@ class KernelConnection:
         if state in ("restarting", "dead"):
             self._identity = None
             self._note_death("died")
+            self._drop_channel()
         elif state == "starting" and self._identity is None and self._answers:
             self._note_death("was restarted")
         asked = self._requests.get(message.parent_id)

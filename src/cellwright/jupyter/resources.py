@@ -17,7 +17,7 @@ from cellwright.jupyter.paths import DocPath, NotebookPath
 from cellwright.jupyter.ranges import by_id
 from cellwright.jupyter.rooms import DocumentChanged, OpenDocument
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.shapes import PICTURES, cell_uri, outline_line
+from cellwright.jupyter.shapes import PICTURES, cell_uri, outline
 
 SCHEME = "jupyter"
 _ADDRESS = re.compile(r"jupyter://(?P<path>.+\.ipynb)(?:/cells/(?P<cell>[^/]+)(?:/outputs/(?P<number>[0-9]{1,6}))?)?")
@@ -70,7 +70,7 @@ class NotebookResources:
         async with self._notebooks.open(call, path) as document:
             view = document.view
             if cell_id is None:
-                lines = [outline_line(index, head) for index, head in enumerate(view.outline())]
+                lines = outline(view.outline())
                 meta: dict[str, object] = {"cell_count": view.cell_count, "live": document.live, "path": path.text}
                 return [Content("\n".join(lines), "text/plain", meta)]
             cell = view.cell(by_id(cell_id))

@@ -47,9 +47,9 @@ REMOTE = "remote"
 """The origin of transactions that came from others: they are not sent back."""
 
 
-def came_from_others(event: object) -> bool:
-    """Whether the transaction of a Y event was made by others. A document's event knows the hash, the others the origin."""
-    origin: object = cast("Any", event).transaction.origin
+def came_from_others(transaction: object) -> bool:
+    """Whether a transaction, as Y events have it, was made by others. A document's event knows its hash, others the origin."""
+    origin: object = cast("Any", transaction).origin
     return (origin() if callable(origin) else origin) in (REMOTE, hash(REMOTE))
 
 
@@ -211,7 +211,7 @@ class Room:
             ) from error
 
     def _send_own_update(self, event: TransactionEvent) -> None:
-        if not came_from_others(event):
+        if not came_from_others(cast("Any", event).transaction):
             self._changes += 1
             self._echoed = False
             self._outgoing.put_nowait(create_update_message(event.update))

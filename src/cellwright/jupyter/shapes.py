@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from cellwright.core.budget import estimate_tokens
 from cellwright.core.clean import clean, clean_html
 from cellwright.core.graphemes import may_split
 from cellwright.core.toolset import Image
@@ -17,7 +18,8 @@ PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 TEXTS = ("text/plain", "text/markdown", "text/latex", "text/html")
 HEAD_SHARE = 0.6
 MAX_PICTURES = 8
-OUTLINE_LINE = 60
+OUTLINE_WIDTHS = (60, 30, 15)
+OUTLINE_TOKENS = 4_000
 
 
 @dataclass(slots=True)
@@ -173,10 +175,20 @@ def _told(metadata: Mapping[str, Any]) -> JsonObject:
     return {key: value for key, value in metadata.items() if key not in {"trusted", "execution"}}
 
 
-def outline_line(index: int, head: CellHead) -> str:
-    """A cell in at most about 25 tokens: index, id, kind, count, size, state, first line."""
+def outline(heads: Sequence[CellHead]) -> list[str]:
+    """A line per cell. The more cells there are, the shorter their first lines: 200 cells cost at most 5,000 tokens."""
+    lines: list[str] = []
+    for width in OUTLINE_WIDTHS:
+        lines = [outline_line(index, head, width) for index, head in enumerate(heads)]
+        if estimate_tokens("\n".join(lines)) <= OUTLINE_TOKENS:
+            break
+    return lines
+
+
+def outline_line(index: int, head: CellHead, width: int) -> str:
+    """A cell in short: index, id, kind, count, size, state, first line."""
     first = clean(head.source.strip().split("\n", 1)[0]).text
-    first = first if len(first) <= OUTLINE_LINE else first[: OUTLINE_LINE - 1] + "…"
+    first = first if len(first) <= width else first[: width - 1] + "…"
     lines = head.source.count("\n") + 1 if head.source else 0
     kind = {"code": "code", "markdown": "md"}.get(head.cell_type, head.cell_type)
     count = f"[{head.execution_count}] " if head.execution_count is not None else ""

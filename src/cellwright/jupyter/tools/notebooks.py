@@ -14,7 +14,8 @@ from cellwright.jupyter.notebook import SourceChange
 from cellwright.jupyter.paths import DocPath, NotebookPath, folder_path, path_from_url
 from cellwright.jupyter.ranges import CellRange
 from cellwright.jupyter.service import LiveNotebooks, code_cells, require_run, wait_seconds
-from cellwright.jupyter.shapes import outline_line, shape_cell
+from cellwright.jupyter.shapes import outline as outlined
+from cellwright.jupyter.shapes import shape_cell
 from cellwright.jupyter.tools.common import (
     DEFAULT_OUTPUT_SIZE,
     DEFAULT_WAIT,
@@ -120,7 +121,7 @@ async def get_nb_stat(notebooks: LiveNotebooks, call: Call, path: Path, outline:
             "people": list(document.others),
         }
     if outline:
-        stat["outline"] = [outline_line(index, head) for index, head in enumerate(heads)]
+        stat["outline"] = outlined(heads)
     return stat
 
 
