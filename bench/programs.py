@@ -137,17 +137,17 @@ class Caller:
 def prepare(transport: str, work: Path) -> tuple[Program, Program]:
     """Ours, and the bare one made to answer what ours answered.
 
-    Each has run once before it is measured, so the byte code of every module is there.
+    Both run once before they are measured, so the byte code of every module is there.
     """
-    mine = ours(transport)
-    found = result_of(_first_answer(mine, work))
     file = work / f"answer-{transport}.json"
+    file.write_text('{"content": []}', encoding="utf-8")
+    mine, floor = ours(transport), bare(transport, file)
+    with (
+        running(mine, work) as one,
+        running(floor, work) as other,
+        closing(Caller(one, MODERN)) as caller,
+        closing(Caller(other, MODERN)),
+    ):
+        found = result_of(caller.first_call())
     file.write_text(json.dumps({key: found[key] for key in ("content", "structuredContent")}), encoding="utf-8")
-    floor = bare(transport, file)
-    _first_answer(floor, work)
     return mine, floor
-
-
-def _first_answer(program: Program, work: Path) -> bytes:
-    with running(program, work) as server, closing(Caller(server, MODERN)) as caller:
-        return caller.first_call()

@@ -53,9 +53,12 @@ class JupyterServer:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on, below those the system gives to outgoing connections: it stays free over a restart."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def write_notebook(root: Path, path: str, sources: list[str], **overrides: Any) -> Path:

@@ -94,5 +94,5 @@ if __name__ == "__main__":
     over_stdio = sys.argv[1:2] == ["--stdio"]
     given = make_parser().parse_args(sys.argv[2:] if over_stdio else ["serve", *sys.argv[1:]])
     if over_stdio:
-        sys.exit(commands.serve_stdio(settings_from(given), make_probed))
+        commands.serve_stdio(settings_from(given), make_probed)
     sys.exit(commands.serve_http(settings_from(given), make_probed))

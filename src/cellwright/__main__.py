@@ -2,6 +2,6 @@
 
 import sys
 
-from cellwright.app.cli import main
+from cellwright.app.entry import main
 
 sys.exit(main())

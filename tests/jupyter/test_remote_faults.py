@@ -266,7 +266,7 @@ async def test_a_server_that_begins_or_ceases_to_share_documents_is_followed(sta
         rooms = Rooms(remote.documents, Collaborator())
         async with rooms.notebook(path) as opened:
             assert not opened.live
-            await asyncio.to_thread(process.stop)
+            await asyncio.to_thread(process.kill)
             process.collaboration = True
             await asyncio.to_thread(process.start)
             with pytest.raises(Unavailable, match="shared now"):
@@ -275,7 +275,7 @@ async def test_a_server_that_begins_or_ceases_to_share_documents_is_followed(sta
         async with rooms.notebook(path) as opened:
             assert opened.live
             await opened.change(lambda n: n.insert(-1, [NewCell("in the room")]), save=True)
-        await asyncio.to_thread(process.stop)
+        await asyncio.to_thread(process.kill)
         process.collaboration = False
         await asyncio.to_thread(process.start)
         with pytest.raises(Unavailable, match="no longer shares"):

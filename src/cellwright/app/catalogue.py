@@ -80,6 +80,9 @@ class Catalogue:
         self._chosen = chosen
         self._check(chosen, ConfigError)
         self._offered = lru_cache(maxsize=256)(self._compute)
+        # What a request with every scope could get: all but what the operator ruled out.
+        everything = Selection((ALL,)) if chosen.toolsets == (DEFAULT,) else None
+        self._possible = self._compute(frozenset(Scope), everything)
 
     def offered(self, principal: Principal, wish: Selection | None = None) -> tuple[OfferedTool, ...]:
         """The tools this caller may see, in a fixed order."""
@@ -101,9 +104,9 @@ class Catalogue:
         )
 
     def needed_scope(self, name: str) -> Scope | None:
-        """The scope a call of this tool needs; None for a tool that does not exist."""
-        offered = self._tools.get(self._aliases.get(name, name))
-        return offered.tool.effect.scope if offered else None
+        """The scope a call of this tool needs; None for a tool that no token could call here."""
+        real = self._aliases.get(name, name)
+        return next((tool.tool.effect.scope for tool in self._possible if tool.name == real), None)
 
     def schema(self, name: str) -> dict[str, Any] | None:
         """The input schema of any tool, offered or not."""

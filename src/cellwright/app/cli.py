@@ -41,7 +41,7 @@ class Parser(argparse.ArgumentParser):
             if argument == "--":
                 return
             if argument.startswith("--") and argument.partition("=")[0] not in known:
-                self.error(f"unrecognized arguments: {argument}")
+                self.error(f"unrecognized arguments: {argument.partition('=')[0]}")
 
     def command(self, path: str) -> argparse.ArgumentParser:
         """The parser of a command, as `token create`: for the documentation."""

@@ -21,6 +21,7 @@ from cellwright import __version__
 from cellwright.app.log import configure_logging, log_event
 from cellwright.app.settings import Settings, default_state_dir
 from cellwright.app.tokens import StoredToken, TokenStore, parse_scopes
+from cellwright.app.wire import claim
 from cellwright.core.errors import ConfigError
 from cellwright.core.types import Call, Secret
 
@@ -36,11 +37,12 @@ UNIT_SECONDS = {"h": 3600, "d": 86_400, "w": 604_800}
 
 
 def serve_stdio(settings: Settings, make: "MakeWorkspace | None" = None) -> int:
-    """One client on stdin and stdout, until it leaves. `make` puts the workspace together, if not as usual."""
-    from cellwright.app import stdio, workspace  # noqa: PLC0415 - heavy, and not needed by the other commands
+    """One client on stdin and stdout, until it leaves; ends the process. `make` puts the workspace together, if not as usual."""
+    wire = claim()
+    from cellwright.app import stdio, workspace  # noqa: PLC0415 - heavy, and only now that nothing can print on the wire
 
     configure_logging(settings.log_level)
-    return asyncio.run(stdio.serve((make or workspace.make_workspace)(settings, "stdio")))
+    return asyncio.run(stdio.serve((make or workspace.make_workspace)(settings, "stdio"), wire))
 
 
 def serve_http(settings: Settings, make: "MakeWorkspace | None" = None) -> int:
@@ -48,18 +50,19 @@ def serve_http(settings: Settings, make: "MakeWorkspace | None" = None) -> int:
     from cellwright.app.workspace import make_workspace  # noqa: PLC0415
 
     configure_logging(settings.log_level)
-    # uvicorn raises the signal again once it has drained; by then it must only end the program, not kill it on the spot.
+    early: list[int] = []
+
+    def remember(number: int, _frame: FrameType | None) -> None:
+        # Until uvicorn listens to signals itself, and when it raises them again once it has drained: no killing on the spot.
+        early.append(number)
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _stopped)
-    asyncio.run(_serve_http(settings, make or make_workspace))
+        signal.signal(number, remember)
+    asyncio.run(_serve_http(settings, make or make_workspace, early))
     return 0
 
 
-def _stopped(_number: int, _frame: FrameType | None) -> None:
-    return None
-
-
-async def _serve_http(settings: Settings, make: "MakeWorkspace") -> None:
+async def _serve_http(settings: Settings, make: "MakeWorkspace", early: list[int]) -> None:
     from cellwright.app import http  # noqa: PLC0415
     from cellwright.app.server import HttpEndpoint  # noqa: PLC0415
     from cellwright.app.workspace import local_user  # noqa: PLC0415
@@ -78,7 +81,7 @@ async def _serve_http(settings: Settings, make: "MakeWorkspace") -> None:
         "serving", transport="streamable-http", host=settings.host, port=port, root=settings.root, version=__version__
     )
     try:
-        await http.serve(settings, server, endpoint, gate, bound)
+        await http.serve(settings, server, endpoint, gate, bound, early)
     finally:
         await workspace.close()
 

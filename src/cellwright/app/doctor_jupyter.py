@@ -7,7 +7,7 @@ from typing import Any
 
 from cellwright.app.doctor import ABSENT, FAILED, OK, Check, installed_version
 from cellwright.app.settings import Settings
-from cellwright.core.errors import CellwrightError
+from cellwright.core.errors import CellwrightError, ConfigError
 from cellwright.jupyter.address import JupyterAddress
 from cellwright.jupyter.discovery import running_servers, runtime_dir
 from cellwright.jupyter.remote import RemoteJupyter, Sharing
@@ -18,7 +18,10 @@ KERNEL_SECONDS = 30.0
 async def examine_jupyter(settings: Settings) -> list[Check]:
     """The servers that are named in the settings or running on this machine, and whether a kernel starts."""
     checks: list[Check] = []
-    named = _named_servers(settings)
+    try:
+        named = _named_servers(settings)
+    except ConfigError as error:
+        return [Check("Jupyter address", FAILED, error.message, error.hint)]
     found = [] if named else running_servers(runtime_dir(os.environ, Path.home()))
     if not named and not found:
         checks.append(

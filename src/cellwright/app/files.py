@@ -27,6 +27,25 @@ def private_folder(folder: Path) -> Path:
     return folder
 
 
+def trusted_file(file: Path) -> bool:
+    """Whether nobody else can have written the file. One that others could only read is closed to them now.
+
+    ConfigError if it belongs to somebody else or others may write it: then what it says is not ours.
+    """
+    if os.name != "posix":
+        return True
+    found = file.stat()
+    if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022:
+        raise ConfigError(
+            f"{file} belongs to somebody else, or others may write it",
+            hint="look at what it holds, then make it yours: chown and chmod 600",
+        )
+    was_readable = bool(stat.S_IMODE(found.st_mode) & 0o044)
+    if was_readable:
+        file.chmod(0o600)
+    return not was_readable
+
+
 def write_private(file: Path, text: str) -> None:
     """Replace the file's contents at once: temporary file, fsync, rename. Mode 0600 from the first byte on."""
     draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")

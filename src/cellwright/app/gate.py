@@ -30,6 +30,12 @@ MAX_BUCKETS = 10_000
 CORS_HEADERS = "authorization, content-type, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, last-event-id"
 
 
+ONCE = frozenset({"host", "origin", "authorization", "content-length", "content-type", "content-encoding"})
+# What the server behind decides by: were one of these given twice, it and the gate could choose differently.
+ROUTING = frozenset({"mcp-protocol-version", "mcp-method", "mcp-name", "mcp-session-id"})
+TWICE = "given-twice"
+
+
 class Verifier(Protocol):
     """Knows one kind of bearer token."""
 
@@ -156,6 +162,8 @@ class Gate:
     async def _enter(self, scope: AsgiScope, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
         self._check_host(headers)
         self._check_origin(scope, headers)
+        if TWICE in headers:
+            raise Refusal(400, f"the header {headers[TWICE]} is given twice")
         if self._closing:
             raise Refusal(503, "the server is stopping", {"retry-after": "5"})
         if scope["method"] == "OPTIONS" and headers.get("origin") in self._origins:
@@ -215,12 +223,16 @@ class Gate:
             body = await self._body(headers, receive)
             self._check_tool(principal, body)
             receive = _replayed(body, receive)
-        await route.app({**scope, PRINCIPAL_KEY: principal}, receive, self._watched(send, headers))
+        guarded = self._watched(send, headers)
+        if _is_stream(scope, headers):
+            guarded = self._while_valid(guarded, scope, headers)
+        await route.app({**_without_credentials(scope), PRINCIPAL_KEY: principal}, receive, guarded)
 
     def _check_host(self, headers: Mapping[str, str]) -> None:
         host = headers.get("host", "").lower()
-        name = host.rpartition(":")[0] if ":" in host.rpartition("]")[2] else host
-        if host not in self._hosts and name not in self._hosts:
+        name, _, port = host.rpartition(":")
+        # An allowed host that is written without a port means every port of it.
+        if host not in self._hosts and not (port.isdigit() and name in self._hosts and not _has_port(name)):
             raise Refusal(421, "this Host is not served here; the operator can add it with --allowed-hosts")
 
     def _check_origin(self, scope: AsgiScope, headers: Mapping[str, str]) -> None:
@@ -231,13 +243,20 @@ class Gate:
         if headers.get("sec-fetch-site") == "cross-site" and origin not in self._origins and scope["method"] != "GET":
             raise Refusal(403, "cross-site requests may not call")
 
-    def _authenticate(self, scope: AsgiScope, headers: Mapping[str, str]) -> Principal:
+    def _known(self, headers: Mapping[str, str]) -> tuple[Principal | None, bool]:
+        """Who the token names, and whether there was one."""
         kind, _, token = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and token:
-            # Every verifier is asked, so that the time taken says nothing about which one knew the token.
-            known = [principal for verifier in self._verifiers if (principal := verifier.verify(token.strip()))]
-            if known:
-                return known[0]
+        if kind.lower() != "bearer" or not token:
+            return None, bool(token)
+        # Every verifier is asked, so that the time taken says nothing about which one knew the token.
+        known = [principal for verifier in self._verifiers if (principal := verifier.verify(token.strip()))]
+        return (known[0] if known else None), True
+
+    def _authenticate(self, scope: AsgiScope, headers: Mapping[str, str]) -> Principal:
+        principal, token = self._known(headers)
+        if principal is not None:
+            return principal
+        if token:
             source = str((scope.get("client") or ("",))[0])
             if not self._wrong.take(source):
                 raise Refusal(429, "too many wrong tokens", {"retry-after": "1"})
@@ -259,7 +278,7 @@ class Gate:
 
     def _check_tool(self, principal: Principal, body: bytes) -> None:
         """A call of a tool beyond the token's scope is refused here with its status; the server refuses it again by itself."""
-        if b"tools/call" not in body:
+        if b"tools/call" not in body and b"\\" not in body:
             return
         try:
             message: object = json.loads(body)
@@ -298,6 +317,22 @@ class Gate:
         exposed = (b"access-control-expose-headers", b"mcp-session-id, www-authenticate")
         return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin"), exposed]
 
+    def _while_valid(self, send: Send, scope: AsgiScope, headers: Mapping[str, str]) -> Send:
+        """`send` for a stream that may stay open for hours: it ends when the token is revoked or runs out."""
+        ended = False
+
+        async def guarded(message: Message) -> None:
+            nonlocal ended
+            if ended:
+                return
+            if message["type"] == "http.response.body" and self._known(headers)[0] is None:
+                ended = True
+                log_event("stream_ended", reason="the token is not valid any more", path=str(scope["path"]))
+                message = {"type": "http.response.body", "body": b"", "more_body": False}
+            await send(message)
+
+        return guarded
+
     def _watched(self, send: Send, headers: Mapping[str, str]) -> Send:
         """`send` that counts statuses and adds the headers every answer has."""
         extra = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"), *self._cors(headers)]
@@ -317,9 +352,20 @@ def _headers(scope: AsgiScope) -> dict[str, str]:
     found: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name = raw_name.decode("latin-1").lower()
-        ambiguous = name in found and name in {"host", "origin", "authorization", "content-length", "content-type"}
-        found[name] = "" if ambiguous else raw_value.decode("latin-1")
+        found[name] = "" if name in found and name in ONCE else raw_value.decode("latin-1")
+        if name in ROUTING and sum(raw.lower() == raw_name.lower() for raw, _ in scope["headers"]) > 1:
+            found[TWICE] = name
     return found
+
+
+def _has_port(host: str) -> bool:
+    return ":" in host.rpartition("]")[2]
+
+
+def _without_credentials(scope: AsgiScope) -> AsgiScope:
+    """What lets the caller in stays at the door."""
+    kept = [(name, value) for name, value in scope["headers"] if name.lower() not in {b"authorization", b"cookie"}]
+    return {**scope, "headers": kept}
 
 
 def _is_stream(scope: AsgiScope, headers: Mapping[str, str]) -> bool:

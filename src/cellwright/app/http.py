@@ -12,7 +12,9 @@ from typing import cast
 from urllib.parse import urlsplit
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from cellwright.app.files import private_folder
 from cellwright.app.gate import OPEN, App, AsgiScope, Gate, Limits, Receive, Route, Send, Verifier
 from cellwright.app.jwt import JwtVerifier
 from cellwright.app.log import log_event
@@ -24,6 +26,9 @@ from cellwright.core.errors import ConfigError
 from cellwright.core.types import Scope, Secret
 
 MCP_PATH = "/mcp"
+SHORTEST_TOKEN = 20
+HEAD_SECONDS = 10.0
+MAX_CONNECTIONS = 1_024
 METADATA_PATH = "/.well-known/oauth-protected-resource"
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
@@ -40,13 +45,20 @@ def is_loopback(host: str) -> bool:
 
 def credentials(settings: Settings) -> tuple[list[Verifier], Secret | None]:
     """Who may come in, and the token that was made because none was given (loopback only)."""
+    private_folder(settings.state_dir)
     store = TokenStore(settings.state_dir)
+    known = store.list()
     verifiers: list[Verifier] = [store]
     if settings.token:
+        if len(settings.token.reveal()) < SHORTEST_TOKEN and not is_loopback(settings.host):
+            raise ConfigError(
+                f"the token has fewer than {SHORTEST_TOKEN} characters, which can be guessed over a network",
+                hint="`cellwright token create NAME` makes a good one",
+            )
         verifiers.append(OneToken(settings.token))
     if settings.jwt_issuer:
         verifiers.append(JwtVerifier(settings.jwt_issuer, settings.jwt_audience, settings.jwt_jwks))
-    if settings.token or settings.jwt_issuer or (store.list() and not is_loopback(settings.host)):
+    if settings.token or settings.jwt_issuer or (known and not is_loopback(settings.host)):
         return verifiers, None
     if not is_loopback(settings.host):
         raise ConfigError(
@@ -129,14 +141,56 @@ def _answer(make: Callable[[], tuple[str, str]]) -> App:
     return app
 
 
+class _ImpatientProtocol(H11Protocol):
+    """uvicorn's HTTP that does not wait for ever for the head of a request: nobody needs a token to begin one."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait_for_head()
+
+    def data_received(self, data: bytes) -> None:
+        before = self.cycle
+        super().data_received(data)
+        cycle = cast(
+            "RequestResponseCycle | None", self.cycle
+        )  # uvicorn's own type forgets that there is none at first
+        if cycle is not before or (cycle is not None and not cycle.response_complete):
+            self._stop_waiting()
+        elif self._head_timer is None:
+            self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait_for_head(self) -> None:
+        self._head_timer = asyncio.get_running_loop().call_later(HEAD_SECONDS, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+
 class _DrainingServer(uvicorn.Server):
     """uvicorn that lets calls finish before it begins to stop: once it does, streamed answers are cut off."""
 
-    def __init__(self, config: uvicorn.Config, drain: Callable[[], Coroutine[None, None, None]]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, drain: Callable[[], Coroutine[None, None, None]], early: Sequence[int]
+    ) -> None:
+        """`early` are the signals that came before this server could listen to them."""
         super().__init__(config)
         self._drain = drain
+        self._early = early
         self._loop = asyncio.get_running_loop()
         self._draining: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self._early:
+            self.handle_exit(self._early[0], None)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self._draining is not None:
@@ -146,17 +200,26 @@ class _DrainingServer(uvicorn.Server):
         self._loop.call_soon_threadsafe(self._begin, sig)
 
     def _begin(self, sig: int) -> None:
-        self._draining = self._loop.create_task(self._drain(), name="drain")
-        self._draining.add_done_callback(lambda _done: self.handle_exit(sig, None))
+        if self._draining is None:
+            self._draining = self._loop.create_task(self._drain(), name="drain")
+            self._draining.add_done_callback(lambda _done: self.handle_exit(sig, None))
 
 
 async def serve(
-    settings: Settings, server: CellwrightServer, endpoint: HttpEndpoint, gate: Gate, bound: socket.socket
+    settings: Settings,
+    server: CellwrightServer,
+    endpoint: HttpEndpoint,
+    gate: Gate,
+    bound: socket.socket,
+    early: Sequence[int] = (),
 ) -> None:
     """Serve until SIGTERM or SIGINT; then finish what is under way, at most `--drain` seconds."""
     config = uvicorn.Config(
         cast("App", gate),  # pyright: ignore[reportArgumentType] - uvicorn's own scope types are narrower names for the same dicts
+        http=_ImpatientProtocol,
         lifespan="off",
+        proxy_headers=False,  # whoever connects is who they are, whatever they say in a header
+        limit_concurrency=MAX_CONNECTIONS,
         ws="none",  # no route speaks WebSocket, so none is ever accepted
         log_config=None,
         access_log=False,
@@ -173,4 +236,4 @@ async def serve(
                 await gate.finished()
 
     async with endpoint.running():
-        await _DrainingServer(config, drain).serve([bound])
+        await _DrainingServer(config, drain, early).serve([bound])

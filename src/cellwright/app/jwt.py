@@ -10,12 +10,16 @@ from urllib.parse import urlsplit
 
 import jwt
 
-from cellwright.app.log import log_event
+from cellwright.app.log import log_event, without_credentials
 from cellwright.core.errors import ConfigError
 from cellwright.core.types import Principal, Scope
 
 # Asymmetric only: with a symmetric algorithm the issuer's public key would be the signing key.
-ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+ALGORITHMS = {
+    "RSA": ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    "EC": ("ES256", "ES384", "ES512"),
+    "OKP": ("EdDSA",),
+}
 MAX_TOKEN_CHARS = 16_384
 REFRESH_SECONDS = 300.0
 SCOPE_PREFIX = "cellwright:"
@@ -43,12 +47,13 @@ class JwtVerifier:
             claims: dict[str, Any] = jwt.decode(
                 token,
                 key.key,
-                algorithms=list(ALGORITHMS),
+                algorithms=list(ALGORITHMS.get(key.key_type or "", ())),
                 audience=self._audience,
                 issuer=self._issuer,
                 options={"require": ["exp", "iss", "aud", "sub"]},
             )
-        except jwt.PyJWTError:
+        except (jwt.PyJWTError, TypeError, ValueError):
+            # The last two come from an algorithm that does not fit the key, such as another curve's.
             return None
         subject = claims.get("sub")
         return Principal(f"{self._issuer}|{subject}", _scopes(claims)) if isinstance(subject, str) and subject else None
@@ -83,10 +88,11 @@ def _load_keys(source: str) -> dict[str, jwt.PyJWK]:
         keys = {row["kid"]: jwt.PyJWK(row) for row in rows if row.get("kid") and row.get("kty") != "oct"}
     except (ValueError, KeyError, TypeError, AttributeError, jwt.PyJWTError) as error:
         raise ConfigError(
-            f"--jwt-jwks {source} holds no usable keys", hint="it must be a JWKS document whose keys have a kid"
+            f"--jwt-jwks {without_credentials(source)} holds no usable keys",
+            hint="it must be a JWKS document whose keys have a kid",
         ) from error
     if not keys:
-        raise ConfigError(f"--jwt-jwks {source} has no key with a kid", hint="give each key a kid")
+        raise ConfigError(f"--jwt-jwks {without_credentials(source)} has no key with a kid", hint="give each key a kid")
     return keys
 
 
@@ -96,7 +102,9 @@ def _read(source: str) -> str:
         try:
             return Path(source).expanduser().read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"--jwt-jwks {source} cannot be read", hint="give a file or an https URL") from error
+            raise ConfigError(
+                f"--jwt-jwks {without_credentials(source)} cannot be read", hint="give a file or an https URL"
+            ) from error
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:
         raise ConfigError("--jwt-jwks must be https", hint="plain http is allowed on loopback only")
     import httpx2  # noqa: PLC0415 - only where keys come from the network
@@ -106,6 +114,7 @@ def _read(source: str) -> str:
         answer.raise_for_status()
     except httpx2.HTTPError as error:
         raise ConfigError(
-            f"--jwt-jwks {source} does not answer", hint="check the address, or save the keys to a file"
+            f"--jwt-jwks {without_credentials(source)} does not answer",
+            hint="check the address, or save the keys to a file",
         ) from error
     return answer.text

@@ -10,6 +10,7 @@ import sys
 import traceback
 from datetime import UTC, datetime
 from typing import Final, TextIO
+from urllib.parse import urlsplit, urlunsplit
 
 LOGGER: Final = logging.getLogger("cellwright")
 
@@ -50,6 +51,16 @@ def redact(text: str) -> str:
     return _CREDENTIALS.sub(lambda found: (found["header"] or found["scheme"] or found["pair"] or "") + "***", text)
 
 
+def without_credentials(url: str) -> str:
+    """An address without what may let somebody in: user and password, query, fragment."""
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        return "***"
+    return urlunsplit((parts.scheme, host, parts.path, "***" if parts.query else "", "")) if parts.netloc else url
+
+
 def log_event(event: str, *, level: int = logging.INFO, exc_info: bool = False, **keys: object) -> None:
     """Log one event. A key that is not in the allow-list is a mistake of ours, found by the first test that gets here."""
     unknown = keys.keys() - KEYS
@@ -67,16 +78,16 @@ class LineFormatter(logging.Formatter):
         }
         ours = getattr(record, "cellwright_keys", None)
         if ours is None:
-            keys |= {"event": "library", "logger": record.name, "text": redact(record.getMessage())}
+            keys |= {"event": "library", "logger": record.name, "text": record.getMessage()}
         else:
             keys |= {"event": record.getMessage(), **ours}
         if record.exc_info and record.exc_info[0] is not None:
-            keys["traceback"] = redact("".join(traceback.format_exception(*record.exc_info)))
+            keys["traceback"] = "".join(traceback.format_exception(*record.exc_info))
         return " ".join(f"{key}={_value(value, whole=key == 'traceback')}" for key, value in keys.items())
 
 
 def _value(value: object, *, whole: bool) -> str:
-    text = f"{value:.3f}" if isinstance(value, float) else str(value)
+    text = f"{value:.3f}" if isinstance(value, float) else redact(str(value))
     if len(text) > MAX_VALUE_CHARS and not whole:
         text = text[:MAX_VALUE_CHARS] + "…"
     if text and text.isprintable() and not set(text) & set(' "=\\'):

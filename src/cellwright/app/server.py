@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, TextIO, cast
 
 import anyio
 import anyio.abc
@@ -478,9 +478,9 @@ class HttpEndpoint:
         await self._manager.handle_request({**scope, "user": AuthenticatedUser(access)}, receive, send)
 
 
-async def serve_stdio(server: CellwrightServer) -> None:
-    """Serve one client on stdin and stdout until it closes them."""
-    async with stdio_server() as (incoming, outgoing):
+async def serve_stdio(server: CellwrightServer, stdin: TextIO, stdout: TextIO) -> None:
+    """Serve one client on these pipes until it closes them."""
+    async with stdio_server(anyio.wrap_file(stdin), anyio.wrap_file(stdout)) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 

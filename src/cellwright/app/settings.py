@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from cellwright.app.log import without_credentials
 from cellwright.core.arguments import nearest
 from cellwright.core.budget import DEFAULT_TOKENS, MAX_TOKENS
 from cellwright.core.errors import ConfigError
@@ -174,6 +175,8 @@ class Spec:
     def shown(self, value: object) -> str:
         if isinstance(value, Secret):
             return "***"
+        if isinstance(value, str) and "://" in value:
+            return without_credentials(value)
         if isinstance(value, tuple):
             return ",".join(cast("tuple[str, ...]", value))
         return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

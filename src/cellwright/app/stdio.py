@@ -1,7 +1,7 @@
 """Serving on stdin and stdout, and leaving when nobody is there any more.
 
-stdout belongs to JSON-RPC alone: the SDK moves descriptor 1 to stderr while it serves, so whatever a library or a child prints goes
-there. The process ends when stdin closes, when its parent dies (somebody else may hold stdin open), and on SIGTERM or SIGINT.
+The process ends when stdin closes, when its parent dies (somebody else may hold stdin open), and on SIGTERM or SIGINT; within a
+second, also if the client has stopped reading and a last answer is stuck in the pipe.
 """
 
 import asyncio
@@ -9,35 +9,41 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from typing import NoReturn
 
+from cellwright.app import PARENT_AT_START
 from cellwright.app.log import log_event
 from cellwright.app.server import serve_stdio
+from cellwright.app.wire import Wire
 from cellwright.app.workspace import Workspace, local_user
 
 PARENT_CHECK_SECONDS = 1.0
+END_CHECK_SECONDS = 0.05
+LAST_WORDS_SECONDS = 0.3
+CLOSING_SECONDS = 0.3
 
 
-async def serve(workspace: Workspace) -> int:
-    """Serve until the client leaves, its process dies, or we are told to stop."""
-    serving = asyncio.create_task(serve_stdio(workspace.server(local_user())), name="stdio")
-    leaving = asyncio.create_task(_reason_to_leave(), name="parent")
+async def serve(workspace: Workspace, wire: Wire) -> NoReturn:
+    """Serve until the client leaves, its process dies, or we are told to stop; then end the process."""
+    server = workspace.server(local_user())
+    serving = asyncio.create_task(serve_stdio(server, wire.incoming, wire.outgoing), name="stdio")
+    leaving = asyncio.create_task(_reason_to_leave(wire), name="leaving")
     log_event("serving", transport="stdio", root=workspace.settings.root)
-    done, _ = await asyncio.wait({serving, leaving}, return_when=asyncio.FIRST_COMPLETED)
-    if serving in done:
-        leaving.cancel()
-        await workspace.close()
-        serving.result()
-        return 0
-    log_event("stopping", reason=leaving.result())
-    await workspace.tasks.close()
-    await workspace.close()
-    # The reader thread is blocked on a stdin that nobody will close: only the process can end it.
-    sys.stdout.flush()
+    await asyncio.wait({serving, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    # What is still being answered is given a moment to reach the client.
+    await asyncio.wait({serving}, timeout=LAST_WORDS_SECONDS)
+    failed = serving.done() and serving.exception() is not None
+    log_event("stopping", reason=leaving.result() if leaving.done() else "the client left")
+    with suppress(TimeoutError):
+        async with asyncio.timeout(CLOSING_SECONDS):
+            await workspace.close()
+    # Not by returning: a thread may be blocked in a pipe that nobody will ever read or close, and exit handlers of libraries
+    # have nothing to say here. An embedded Jupyter server ends by itself when this process is gone.
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(1 if failed else 0)
 
 
-async def _reason_to_leave() -> str:
+async def _reason_to_leave(wire: Wire) -> str:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     with suppress(
@@ -45,9 +51,15 @@ async def _reason_to_leave() -> str:
     ):  # Windows has no signal handlers on the loop; there the parent's death is enough
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopped.set)
-    parent = os.getppid()
-    while os.getppid() == parent:
+    waited = 0.0
+    while not stopped.is_set():
+        if wire.incoming.at_end.is_set():
+            return "stdin closed"
+        if waited >= PARENT_CHECK_SECONDS:
+            waited = 0.0
+            if os.getppid() != PARENT_AT_START:
+                return "the parent died"
         with suppress(TimeoutError):
-            await asyncio.wait_for(stopped.wait(), PARENT_CHECK_SECONDS)
-            return "signal"
-    return "parent died"
+            await asyncio.wait_for(stopped.wait(), END_CHECK_SECONDS)
+        waited += END_CHECK_SECONDS
+    return "signal"

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import hmac
 import json
+import logging
 import secrets
 import time
 from collections.abc import Callable
@@ -14,7 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cellwright.app.files import private_folder, write_private
+from cellwright.app.files import private_folder, trusted_file, write_private
+from cellwright.app.log import log_event
 from cellwright.core.arguments import nearest
 from cellwright.core.errors import ConfigError, NotFound
 from cellwright.core.types import ALL_SCOPES, Principal, Scope, Secret
@@ -97,7 +99,12 @@ class TokenStore:
     def verify(self, token: str) -> Principal | None:
         """Who this token is, or None: unknown, wrong, revoked and expired look the same and cost the same."""
         identity = token.removeprefix(PREFIX).partition("_")[0]
-        stored = self._load().get(identity)
+        try:
+            stored = self._load().get(identity)
+        except ConfigError as error:
+            # While serving, a damaged file must not take the other ways in down with it.
+            log_event("token_file_unusable", level=logging.ERROR, error=error.code, path=self._file.name)
+            stored = None
         digest = _digest(token)
         matches = hmac.compare_digest(stored.digest if stored else _digest(""), digest)
         if stored is None or not matches or stored.expired(self._clock()):
@@ -123,6 +130,7 @@ class TokenStore:
 
 
 def _tokens_in(file: Path) -> dict[str, StoredToken]:
+    trusted_file(file)
     try:
         rows: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
         tokens = [replace(StoredToken(**row), scopes=tuple(row["scopes"])) for row in rows]
@@ -134,7 +142,8 @@ def _tokens_in(file: Path) -> dict[str, StoredToken]:
 def serve_token(state_dir: Path) -> Secret:
     """The token of a loopback server that was given none: made once, then the same at every start."""
     file = private_folder(state_dir) / SERVE_FILE
-    if file.is_file() and (kept := file.read_text(encoding="utf-8").strip()):
+    # One that others could read may be known to them: then a new one is made.
+    if file.is_file() and trusted_file(file) and (kept := file.read_text(encoding="utf-8").strip()):
         return Secret(kept)
     token = f"{PREFIX}{secrets.token_urlsafe(32)}"
     write_private(file, token + "\n")

@@ -36,7 +36,8 @@ class JupyterAddress:
     ) -> Self:
         """From what people have at hand: also an address copied from the browser, with `/lab` and `?token=`."""
         wrong = ConfigError(
-            f"{url.partition('?')[0]!a} is not the address of a Jupyter server",
+            # What stands before an @ may be a password.
+            f"{url.partition('?')[0].rpartition('@')[2]!a} is not the address of a Jupyter server",
             hint="Give it as http://host:port or https://host/user/name",
         )
         try:

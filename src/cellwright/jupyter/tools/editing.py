@@ -14,7 +14,6 @@ from cellwright.core.types import Call
 from cellwright.jupyter.model import (
     DataOutput,
     ErrorOutput,
-    FileInfo,
     FileKind,
     JsonObject,
     Output,
@@ -151,25 +150,25 @@ async def search_nbs(
     connected = await notebooks.connected(call)
     documents = connected.found.jupyter.documents
     if path.endswith(".ipynb"):
-        files: list[FileInfo] = [await documents.stat(NotebookPath(path))]
+        files = [NotebookPath(path).text]
     else:
-        found = await documents.walk(folder_path(path or connected.found.folder))
-        files = sorted((info for info in found if info.kind is FileKind.NOTEBOOK), key=lambda info: info.path)
+        found = await documents.find(folder_path(path or connected.found.folder), ".ipynb")
+        files = sorted(one.path for one in found)
     hits: list[JsonObject] = []
     unread: list[str] = []
     open_now = {room.path for room in connected.rooms.open_rooms() if room.connected}
-    for number, info in enumerate(files[:MAX_NOTEBOOKS_SEARCHED]):
-        await call.progress(number, len(files), info.path)
-        checked = NotebookPath(info.path)
+    for number, file in enumerate(files[:MAX_NOTEBOOKS_SEARCHED]):
+        await call.progress(number, len(files), file)
+        checked = NotebookPath(file)
         try:
-            if info.path in open_now:
+            if file in open_now:
                 async with connected.rooms.notebook(checked) as document:
                     cells = [(cell.head.id, cell.source, cell.outputs) for cell in document.view.cells()]
             else:
                 # Reading the file is enough for what nobody has open, and opens no room.
                 cells = _cells_of((await documents.read(checked, FileKind.NOTEBOOK)).content)
         except CellwrightError:
-            unread.append(info.path)
+            unread.append(file)
             continue
         hits += _hits(checked, cells, pattern, where, limit - len(hits))
         if len(hits) >= limit:

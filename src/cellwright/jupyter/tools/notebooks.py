@@ -9,7 +9,7 @@ from cellwright.core.budget import estimate_tokens
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.toolset import Image, Reply, Toolset, read, run, write
 from cellwright.core.types import Call
-from cellwright.jupyter.model import CellType, FileInfo, FileKind, JsonObject, KernelInfo, NewCell
+from cellwright.jupyter.model import CellType, FileInfo, JsonObject, KernelInfo, NewCell
 from cellwright.jupyter.notebook import SourceChange
 from cellwright.jupyter.paths import DocPath, NotebookPath, folder_path, path_from_url
 from cellwright.jupyter.ranges import CellRange
@@ -32,6 +32,7 @@ from cellwright.jupyter.tools.common import (
 )
 
 PAGE_TOKENS = 5_000
+PAGE_ENTRIES = 100
 MAX_MAX_CELL_DATA = 1_000_000
 
 
@@ -79,17 +80,19 @@ async def list_nbs(
     """Notebooks below a folder, recursively. A long list comes in pages: go on with next_offset."""
     connected = await notebooks.connected(call)
     documents = connected.found.jupyter.documents
-    found = await documents.walk(folder_path(path or connected.found.folder))
-    listed = sorted((info for info in found if info.kind is FileKind.NOTEBOOK), key=lambda info: info.path)
+    listed = sorted(
+        await documents.find(folder_path(path or connected.found.folder), ".ipynb"), key=lambda one: one.path
+    )
     page: list[JsonObject] = []
     left = PAGE_TOKENS
-    for info in listed[offset:]:
+    for info in await documents.describe(listed[offset : offset + PAGE_ENTRIES]):
         entry = _listed(info, documents.url)
         left -= estimate_tokens(compact(entry))
         if left < 0 and page:
-            return {"notebooks": page, "total": len(listed), "next_offset": offset + len(page)}
+            break
         page.append(entry)
-    return {"notebooks": page, "total": len(listed), "next_offset": None}
+    following = offset + len(page)
+    return {"notebooks": page, "total": len(listed), "next_offset": following if following < len(listed) else None}
 
 
 def _listed(info: FileInfo, base_url: str) -> JsonObject:

@@ -1,0 +1,123 @@
+"""A person in a real JupyterLab, in a real browser, and an agent in the same notebook."""
+
+import asyncio
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, async_playwright, expect
+
+from browser import FLAGS, chromium
+from jupyter_support import JupyterProcess, write_notebook
+from requirements import requirement
+from support import HttpServer, http_client, http_server
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
+
+PATIENCE = 60_000
+NAME = "Robin the Agent"
+KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+TYPED = "# a person types this"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[JupyterProcess]:
+    process = JupyterProcess(tmp_path_factory.mktemp("lab"), lab=True)
+    try:
+        process.start()
+        yield process
+    finally:
+        process.stop()
+
+
+@pytest.fixture(scope="module")
+def ours(lab: JupyterProcess, tmp_path_factory: pytest.TempPathFactory) -> Generator[HttpServer]:
+    environ = {"CELLWRIGHT_JUPYTER_TOKEN": lab.token}
+    flags = ("--jupyter-url", lab.url, "--rate", "0", "--agent-name", NAME)
+    with http_server(tmp_path_factory.mktemp("ours"), *flags, environ=environ) as server:
+        yield server
+
+
+def editor(page: Page, index: int) -> Any:
+    return page.locator(".jp-Notebook .jp-Cell").nth(index).locator(".cm-content")
+
+
+async def text_of(page: Page, index: int) -> str:
+    """A cell's text as it is in the editor, without the labels of other people's cursors."""
+    return await editor(page, index).evaluate(
+        """content => Array.from(content.querySelectorAll('.cm-line')).map(line => {
+            const copy = line.cloneNode(true);
+            copy.querySelectorAll('.cm-ySelectionCaret, .cm-ySelectionInfo, .cm-widgetBuffer').forEach(one => one.remove());
+            return copy.textContent.replace(/[\\u2060\\u200b]/g, '');
+        }).join('\\n')"""
+    )
+
+
+@requirement("browser:together")
+async def test_a_person_and_an_agent_in_the_same_notebook(
+    lab: JupyterProcess, ours: HttpServer, tmp_path: Path
+) -> None:
+    slow = "import time\nfor n in range(40):\n    print('tick', n, flush=True)\n    time.sleep(0.1)"
+    write_notebook(lab.root, "shared.ipynb", ["alpha = 1\nomega = 9", slow], metadata=KERNEL)
+    async with async_playwright() as playwright, http_client(ours) as client:
+
+        async def do(tool: str, **arguments: Any) -> Any:
+            result = await client.call_tool(tool, {"path": "shared.ipynb", **arguments})
+            assert not result.is_error, result.content
+            return result.structured_content
+
+        launched = await playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
+        page = await launched.new_page(viewport={"width": 1200, "height": 900})
+        await page.goto(f"{lab.url}/lab/tree/shared.ipynb?token={lab.token}", timeout=PATIENCE)
+        await expect(editor(page, 0)).to_contain_text("omega = 9", timeout=PATIENCE)
+
+        # The person types at the end of the first line while the agent changes the second line and runs the other cell.
+        await editor(page, 0).locator(".cm-line").first.click()
+        await page.keyboard.press("End")
+        typing = asyncio.create_task(page.keyboard.type(TYPED, delay=60))
+        run = asyncio.create_task(do("execute_nb_cells", ranges=[{"start": 1}], timeout=60))
+        for number in range(5):
+            old, new = f"omega = {'1' * number}9", f"omega = {'1' * (number + 1)}9"
+            await do("edit_nb_cell", cell=0, old=old, new=new)
+        await typing
+        output = page.locator(".jp-Notebook .jp-Cell").nth(1).locator(".jp-OutputArea-output")
+        await expect(output).to_contain_text("tick 3", timeout=PATIENCE)
+        assert not run.done(), "the person saw output only after the run had ended"
+        wanted = f"alpha = 1{TYPED}\nomega = 111119"
+        assert (await do("read_nb_cells", ranges=[{"start": 0}]))["cells"][0]["source"] == wanted
+        assert await text_of(page, 0) == wanted
+        assert (await run)["status"] == "done"
+        await expect(output).to_contain_text("tick 39", timeout=PATIENCE)
+
+        # The agent is somebody: its name is at its cursor.
+        await do("edit_nb_cell", cell=0, old="111119", new="2")
+        await expect(page.locator(".cm-ySelectionInfo", has_text=NAME).first).to_be_attached(timeout=PATIENCE)
+        await page.screenshot(path=os.environ.get("CELLWRIGHT_SCREENSHOT") or tmp_path / "together.png")
+
+        # Undo takes back what the person did, and nothing of the agent's.
+        await page.keyboard.press("Control+z")
+        await expect(editor(page, 0)).not_to_contain_text(TYPED, timeout=PATIENCE)
+        assert "omega = 2" in await text_of(page, 0)
+        await launched.close()
+
+
+@requirement("browser:same-variables")
+async def test_lab_opened_after_the_agent_started_the_kernel_sees_the_same_variables(
+    lab: JupyterProcess, ours: HttpServer
+) -> None:
+    write_notebook(lab.root, "later.ipynb", ["secret_of_the_agent = 6 * 7", "secret_of_the_agent + 1"], metadata=KERNEL)
+    async with async_playwright() as playwright, http_client(ours) as client:
+        first = await client.call_tool("execute_nb_cells", {"path": "later.ipynb", "ranges": [{"start": 0}]})
+        assert not first.is_error
+        launched = await playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
+        page = await launched.new_page()
+        await page.goto(f"{lab.url}/lab/tree/later.ipynb?token={lab.token}", timeout=PATIENCE)
+        await expect(editor(page, 1)).to_contain_text("secret_of_the_agent", timeout=PATIENCE)
+        await page.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']").wait_for(timeout=PATIENCE)
+        await editor(page, 1).click()
+        await page.keyboard.press("Shift+Enter")
+        output = page.locator(".jp-Notebook .jp-Cell").nth(1).locator(".jp-OutputArea-output")
+        await expect(output).to_contain_text("43", timeout=PATIENCE)
+        await launched.close()
