@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Locator, Page, async_playwright, expect
 
 from browser import FLAGS, chromium
 from jupyter_support import JupyterProcess, write_notebook
@@ -40,17 +40,17 @@ def ours(lab: JupyterProcess, tmp_path_factory: pytest.TempPathFactory) -> Gener
         yield server
 
 
-def editor(page: Page, index: int) -> Any:
+def editor(page: Page, index: int) -> Locator:
     return page.locator(".jp-Notebook .jp-Cell").nth(index).locator(".cm-content")
 
 
 async def text_of(page: Page, index: int) -> str:
-    """A cell's text as it is in the editor, without the labels of other people's cursors."""
+    """A cell's text as it is in the editor."""
     return await editor(page, index).evaluate(
         """content => Array.from(content.querySelectorAll('.cm-line')).map(line => {
             const copy = line.cloneNode(true);
-            copy.querySelectorAll('.cm-ySelectionCaret, .cm-ySelectionInfo, .cm-widgetBuffer').forEach(one => one.remove());
-            return copy.textContent.replace(/[\\u2060\\u200b]/g, '');
+            copy.querySelectorAll('.cm-widgetBuffer').forEach(one => one.remove());
+            return copy.textContent.replace(/\\u200b/g, '');
         }).join('\\n')"""
     )
 
@@ -93,7 +93,8 @@ async def test_a_person_and_an_agent_in_the_same_notebook(
 
         # The agent is somebody: its name is at its cursor.
         await do("edit_nb_cell", cell=0, old="111119", new="2")
-        await expect(page.locator(".cm-ySelectionInfo", has_text=NAME).first).to_be_attached(timeout=PATIENCE)
+        await expect(page.locator(".jp-remote-userFlag-name", has_text=NAME)).to_be_attached(timeout=PATIENCE)
+        await expect(editor(page, 0).locator("xpath=..").locator(".jp-remote-cursor")).to_be_attached(timeout=PATIENCE)
         await page.screenshot(path=os.environ.get("CELLWRIGHT_SCREENSHOT") or tmp_path / "together.png")
 
         # Undo takes back what the person did, and nothing of the agent's.
@@ -115,7 +116,7 @@ async def test_lab_opened_after_the_agent_started_the_kernel_sees_the_same_varia
         page = await launched.new_page()
         await page.goto(f"{lab.url}/lab/tree/later.ipynb?token={lab.token}", timeout=PATIENCE)
         await expect(editor(page, 1)).to_contain_text("secret_of_the_agent", timeout=PATIENCE)
-        await page.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']").wait_for(timeout=PATIENCE)
+        await expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible(timeout=PATIENCE)
         await editor(page, 1).click()
         await page.keyboard.press("Shift+Enter")
         output = page.locator(".jp-Notebook .jp-Cell").nth(1).locator(".jp-OutputArea-output")

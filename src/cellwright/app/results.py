@@ -6,7 +6,7 @@ from typing import Any, cast
 from pydantic_core import to_json
 
 from cellwright.core.arguments import Signature
-from cellwright.core.budget import MAX_TOKENS, cut, estimate_tokens, fit
+from cellwright.core.budget import MAX_TOKENS, MINIMUM_TOKENS, cut, estimate_tokens, fit
 from cellwright.core.errors import CellwrightError
 from cellwright.core.toolset import Image, Link, Reply
 
@@ -33,13 +33,37 @@ def answer_result(result: object, signature: Signature, tokens: int) -> Answer:
     budget = min(reply.max_tokens or tokens, MAX_TOKENS)
     dumped = signature.result.dump_python(reply.data, mode="json", by_alias=True)
     fitted = fit(dumped, budget)
-    data = cast("dict[str, Any]", fitted.value) if signature.output_schema is not None else None
+    data = _conforming(fitted.value, signature.output_schema) if signature.output_schema is not None else None
     content = reply.content if reply.content is not None else (_text(fitted.value),)
     kept, cut_from = _within(content, budget)
     meta: dict[str, Any] = {}
     if fitted.truncated or cut_from:
         meta[TRUNCATED] = {"original_tokens": max(fitted.original_tokens, cut_from), "budget_tokens": budget}
     return Answer(kept, data, reply.failed, meta)
+
+
+_PYTHON_TYPES: dict[str, type | tuple[type, ...]] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float),
+    "null": type(None),
+}
+
+
+def _conforming(value: object, schema: dict[str, Any]) -> dict[str, Any]:
+    """What is left of a result after cutting, without what is no longer of its declared kind: clients check that."""
+    if not isinstance(value, dict):
+        return {}
+    kept: dict[str, Any] = {}
+    for key, item in cast("dict[str, object]", value).items():
+        declared: str | list[str] = schema["properties"].get(key, {}).get("type", [])
+        kinds = [declared] if isinstance(declared, str) else declared
+        if not kinds or any(isinstance(item, _PYTHON_TYPES[kind]) for kind in kinds):
+            kept[key] = item
+    return kept
 
 
 def answer_error(error: CellwrightError) -> Answer:
@@ -57,6 +81,9 @@ def _within(content: tuple[str | Image | Link, ...], budget: int) -> tuple[tuple
     total = sum(estimate_tokens(text) for text in texts)
     if total <= budget:
         return content, 0
+    if budget // len(texts) < MINIMUM_TOKENS:
+        # Too many parts for a share each: one text of them all.
+        return (cut("\n".join(texts), budget).text, *(part for part in content if not isinstance(part, str))), total
     kept: list[str | Image | Link] = []
     left = budget
     remaining = len(texts)

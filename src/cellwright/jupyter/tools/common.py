@@ -1,6 +1,8 @@
 """What the notebook tools share: argument types, and results of runs."""
 
-from typing import Annotated, Any
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 from pydantic import Field
 from pydantic_core import to_json
@@ -9,7 +11,7 @@ from cellwright.core.toolset import Image, Link, Reply
 from cellwright.core.types import Call
 from cellwright.jupyter.backing import Acknowledged
 from cellwright.jupyter.executions import ExecutionView
-from cellwright.jupyter.model import JsonObject
+from cellwright.jupyter.model import DataOutput, ErrorOutput, JsonObject, Output, StreamOutput
 from cellwright.jupyter.notebook import Notebook
 from cellwright.jupyter.paths import DocPath, NotebookPath
 from cellwright.jupyter.service import LiveNotebooks, code_cells, wait_seconds
@@ -20,6 +22,10 @@ Wait = Annotated[float, Field(description="seconds to wait; a longer run goes on
 OutputSize = Annotated[int, Field(alias="maxCellOutputSize", ge=1, description="characters kept of each output")]
 DEFAULT_OUTPUT_SIZE = 2_000
 DEFAULT_WAIT = 120.0
+SMALL_CHARACTERS = 100_000
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def author_of(call: Call) -> str:
@@ -52,15 +58,41 @@ async def run_if_asked(
     return await notebooks.run(call, path, runnable, wait_seconds(wait)) if runnable else None
 
 
-def with_run(done: JsonObject, view: ExecutionView | None, path: DocPath | None, limit: int) -> Reply[dict[str, Any]]:
+async def with_run(
+    done: JsonObject, view: ExecutionView | None, path: DocPath | None, limit: int
+) -> Reply[dict[str, Any]]:
     """A result that ends with a run: its outputs, its pictures, and the truth about how it went."""
     if view is None:
         return Reply({**done, "executed": False, "execution_results": []})
-    shaped, pictures = shape_execution(view, path, limit)
+    size = sum(weight(cell.outputs) for cell in view.cells)
+    shaped, pictures = await off_the_loop(size, shape_execution, view, path, limit)
     if not view.state.ended:
         shaped["next"] = f"still running: get_execution('{view.id}') has the rest, cancel_execution stops it"
     data = {**done, "executed": True, **shaped}
     return Reply(data, content_of(data, pictures), failed=view.failed)
+
+
+async def off_the_loop(size: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """Do the work here if it is small, else in a thread: cleaning megabytes must not keep other callers waiting."""
+    if size <= SMALL_CHARACTERS:
+        return work(*arguments, **named)
+    return await asyncio.to_thread(work, *arguments, **named)
+
+
+def weight(outputs: Sequence[Output]) -> int:
+    """About how many characters there are to work through; pictures count for what they are."""
+    total = 0
+    for output in outputs:
+        match output:
+            case StreamOutput():
+                total += len(output.text)
+            case ErrorOutput():
+                total += sum(len(line) for line in output.traceback)
+            case DataOutput():
+                total += sum(len(value) for value in output.data.values() if isinstance(value, str))
+            case _:
+                total += 1
+    return total
 
 
 def content_of(data: object, pictures: list[Image]) -> tuple[str | Image | Link, ...] | None:

@@ -96,7 +96,7 @@ async def edit_nb_cell(
         **known(told),
     }
     view = await run_if_asked(notebooks, call, checked, [cell_id], wanted=exec, wait=timeout)
-    return with_run(done, view, checked, max_cell_output_size)
+    return await with_run(done, view, checked, max_cell_output_size)
 
 
 async def move_nb_cells(

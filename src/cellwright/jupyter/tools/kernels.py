@@ -68,7 +68,7 @@ async def get_execution(
     """How a run is doing and its outputs so far; waits up to timeout seconds for its end."""
     execution = notebooks.executions.get(call.principal.id, execution_id)
     view = await execution.wait(wait_seconds(timeout), call.report)
-    return with_run({"message": f"{view.state.value}: {len(view.cells)} cells"}, view, None, max_cell_output_size)
+    return await with_run({"message": f"{view.state.value}: {len(view.cells)} cells"}, view, None, max_cell_output_size)
 
 
 async def cancel_execution(
@@ -79,7 +79,9 @@ async def cancel_execution(
 ) -> Reply[dict[str, Any]]:
     """Interrupt a run of yours, or take it from the queue. What it has put out so far is kept."""
     view = await notebooks.executions.get(call.principal.id, execution_id).cancel()
-    reply = with_run({"message": f"{view.state.value}: {len(view.cells)} cells"}, view, None, max_cell_output_size)
+    reply = await with_run(
+        {"message": f"{view.state.value}: {len(view.cells)} cells"}, view, None, max_cell_output_size
+    )
     # Interrupting is what was asked for: that the run did not end well is no failure of this call.
     return Reply(reply.data, reply.content, failed=False)
 

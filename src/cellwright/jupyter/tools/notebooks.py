@@ -26,8 +26,10 @@ from cellwright.jupyter.tools.common import (
     compact,
     content_of,
     known,
+    off_the_loop,
     places,
     run_if_asked,
+    weight,
     with_run,
 )
 
@@ -149,7 +151,9 @@ async def read_nb_cells(
         wanted = list(range(view.cell_count)) if ranges is None else view.resolve([one.checked() for one in ranges])
         left = PAGE_TOKENS
         for index in wanted:
-            made, shown = shape_cell(view.cell(CellRange(start=index)), checked, max_cell_data, outputs)
+            cell = view.cell(CellRange(start=index))
+            size = weight(cell.outputs)
+            made, shown = await off_the_loop(size, shape_cell, cell, checked, max_cell_data, outputs)
             left -= estimate_tokens(compact(made))
             if left < 0 and cells:
                 break
@@ -199,7 +203,7 @@ async def modify_nb_cells(
         **known(told),
     }
     view = await run_if_asked(notebooks, call, checked, ids, wanted=exec, wait=timeout)
-    return with_run(done, view, checked, max_cell_output_size)
+    return await with_run(done, view, checked, max_cell_output_size)
 
 
 async def insert_nb_cells(
@@ -223,7 +227,7 @@ async def insert_nb_cells(
         where = places(document.view, ids)
     done: JsonObject = {"message": f"Inserted {len(ids)} cells", "cells": where, **known(told)}
     view = await run_if_asked(notebooks, call, checked, ids, wanted=exec, wait=timeout)
-    return with_run(done, view, checked, max_cell_output_size)
+    return await with_run(done, view, checked, max_cell_output_size)
 
 
 async def delete_nb_cells(
@@ -265,7 +269,7 @@ async def execute_nb_cells(
         "executed_ranges": len(ranges),
         "executed_cells": sum(cell.state.value not in {"not_run", "queued"} for cell in view.cells),
     }
-    return with_run(done, view, checked, max_cell_output_size)
+    return await with_run(done, view, checked, max_cell_output_size)
 
 
 async def restart_nb_kernel(
@@ -288,7 +292,7 @@ async def restart_nb_kernel(
         ids = list(document.view.ids)
     done: JsonObject = {"message": "Restarted the kernel", "kernel_restarted": True, "outputs_cleared": clear_outputs}
     view = await run_if_asked(notebooks, call, checked, ids, wanted=exec, wait=timeout)
-    return with_run({**done, "cells_executed": view is not None}, view, checked, max_cell_output_size)
+    return await with_run({**done, "cells_executed": view is not None}, view, checked, max_cell_output_size)
 
 
 async def list_available_kernels(notebooks: LiveNotebooks, call: Call) -> dict[str, Any]:
