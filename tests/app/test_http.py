@@ -2,11 +2,14 @@
 
 import asyncio
 import signal
+import socket
 from pathlib import Path
 
 import httpx2
 import pytest
 
+from cellwright.app.http import listen
+from cellwright.app.settings import Settings
 from requirements import requirement
 from support import http_client, http_server, until
 
@@ -33,6 +36,16 @@ async def test_metrics_count_calls_by_outcome(tmp_path: Path) -> None:
         assert 'cellwright_tool_calls_total{tool="workspace_status",outcome="ok"} 1' in text
         assert 'cellwright_tool_calls_total{tool="workspace_status",outcome="INVALID_ARGUMENT"} 1' in text
         assert 'cellwright_tool_seconds_count{tool="workspace_status"} 2' in text
+
+
+@requirement("http:no-delay")
+def test_answers_are_not_held_back(tmp_path: Path) -> None:
+    """Connections inherit the protocol of the listening socket; without it asyncio leaves Nagle's algorithm on."""
+    bound = listen(Settings(root=tmp_path, port=0))
+    try:
+        assert bound.proto == socket.IPPROTO_TCP
+    finally:
+        bound.close()
 
 
 @requirement("http:drain")

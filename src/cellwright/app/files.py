@@ -37,7 +37,7 @@ def trusted_file(file: Path) -> bool:
     found = file.stat()
     if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022:
         raise ConfigError(
-            f"{file} belongs to somebody else, or others may write it",
+            f"{file} belongs to another user, or others may write it",
             hint="look at what it holds, then make it yours: chown and chmod 600",
         )
     was_readable = bool(stat.S_IMODE(found.st_mode) & 0o044)

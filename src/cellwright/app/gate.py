@@ -31,8 +31,8 @@ CORS_HEADERS = "authorization, content-type, mcp-protocol-version, mcp-session-i
 
 
 ONCE = frozenset({"host", "origin", "authorization", "content-length", "content-type", "content-encoding"})
-# What the server behind decides by: were one of these given twice, it and the gate could choose differently.
-ROUTING = frozenset({"mcp-protocol-version", "mcp-method", "mcp-name", "mcp-session-id"})
+# By these the server behind chooses the era and the session: given twice, it and the gate could choose differently.
+ROUTING = frozenset({"mcp-protocol-version", "mcp-session-id"})
 TWICE = "given-twice"
 
 

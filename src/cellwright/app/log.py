@@ -46,6 +46,9 @@ _CREDENTIALS: Final = re.compile(
 )
 
 
+_PLAIN: Final = re.compile(r'[^ "=\\]+')
+
+
 def redact(text: str) -> str:
     """The text with everything that looks like a credential masked."""
     return _CREDENTIALS.sub(lambda found: (found["header"] or found["scheme"] or found["pair"] or "") + "***", text)
@@ -90,7 +93,7 @@ def _value(value: object, *, whole: bool) -> str:
     text = f"{value:.3f}" if isinstance(value, float) else redact(str(value))
     if len(text) > MAX_VALUE_CHARS and not whole:
         text = text[:MAX_VALUE_CHARS] + "…"
-    if text and text.isprintable() and not set(text) & set(' "=\\'):
+    if _PLAIN.fullmatch(text) and text.isprintable():
         return text
     return '"' + text.encode("unicode_escape").decode("ascii").replace('"', '\\"') + '"'
 
@@ -107,3 +110,5 @@ def configure_logging(level: str, stream: TextIO | None = None) -> None:
     for name in ("mcp", "uvicorn", "httpx2", "websockets", "asyncio", "sse_starlette"):
         logging.getLogger(name).setLevel(logging.INFO if level == "debug" else logging.WARNING)
     logging.captureWarnings(capture=True)
+    # None of these is in our lines, and finding them out costs a third of a line.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False

@@ -8,6 +8,7 @@ from pydantic_core import to_json
 from cellwright.core.arguments import Signature
 from cellwright.core.budget import MAX_TOKENS, MINIMUM_TOKENS, cut, estimate_tokens, fit
 from cellwright.core.errors import CellwrightError
+from cellwright.core.tokens import MOST_TOKENS_PER_CHARACTER
 from cellwright.core.toolset import Image, Link, Reply
 
 TRUNCATED = "cellwright/truncated"
@@ -32,6 +33,11 @@ def answer_result(result: object, signature: Signature, tokens: int) -> Answer:
     reply = cast("Reply[object]", result) if isinstance(result, Reply) else Reply(result)
     budget = min(reply.max_tokens or tokens, MAX_TOKENS)
     dumped = signature.result.dump_python(reply.data, mode="json", by_alias=True)
+    if reply.content is None:
+        # Nearly every result is small: written once, measured at most once.
+        text = _text(dumped)
+        if len(text) * MOST_TOKENS_PER_CHARACTER <= budget or estimate_tokens(text) <= budget:
+            return Answer((text,), dumped if signature.output_schema is not None else None, reply.failed)
     fitted = fit(dumped, budget)
     data = _conforming(fitted.value, signature.output_schema) if signature.output_schema is not None else None
     content = reply.content if reply.content is not None else (_text(fitted.value),)
