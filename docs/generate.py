@@ -14,7 +14,7 @@ from typing import Any, cast
 from cellwright import __version__
 from cellwright.app.catalogue import CORE_TOOLS, DEFAULT_TOOLSETS, OfferedTool
 from cellwright.app.cli import make_parser
-from cellwright.app.server import describe
+from cellwright.app.protocol.convert import describe
 from cellwright.app.settings import SPECS, Settings, Spec
 from cellwright.app.workspace import Workspace, local_user, make_workspace
 from cellwright.core.budget import estimate_tokens

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cellwright.app.catalogue import CORE_TOOLS, DEFAULT_TOOLSETS, Catalogue, Selection
-from cellwright.app.server import describe
+from cellwright.app.protocol.convert import describe
 from cellwright.app.settings import Settings
 from cellwright.app.workspace import local_user, make_workspace
 from cellwright.core.budget import estimate_tokens

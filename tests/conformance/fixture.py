@@ -22,7 +22,8 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from cellwright import __version__
 from cellwright.app import http
 from cellwright.app.log import configure_logging
-from cellwright.app.server import CellwrightServer, Context, HttpEndpoint
+from cellwright.app.protocol.server import CellwrightServer, Context
+from cellwright.app.protocol.transport import HttpEndpoint
 from cellwright.app.settings import Settings
 from cellwright.app.tokens import OneToken
 from cellwright.app.workspace import INSTRUCTIONS, Workspace, make_workspace

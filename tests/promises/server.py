@@ -60,7 +60,7 @@ PROMISES = {
     "log:keys": "A key that is not in the allow-list is refused.",
     # the code itself
     "code:imports": "Imports point one way: core, storage, the parts, then app and web; the parts do not import each other.",
-    "code:one-sdk-module": "One module imports the MCP SDK.",
+    "code:one-sdk-module": "One package imports the MCP SDK.",
     "code:sdk-seam": "The private name of the SDK that we use still is what we take it for.",
     "code:broad-excepts": "`except Exception` stands only at the edges of the process that are listed.",
     "docs:complete": "Every tool, toolset, flag, setting, error code and resource is in docs/.",

@@ -64,7 +64,7 @@ def serve_http(settings: Settings, make: "MakeWorkspace | None" = None) -> int:
 
 async def _serve_http(settings: Settings, make: "MakeWorkspace", early: list[int]) -> None:
     from cellwright.app import http  # noqa: PLC0415
-    from cellwright.app.server import HttpEndpoint  # noqa: PLC0415
+    from cellwright.app.protocol.transport import HttpEndpoint  # noqa: PLC0415
     from cellwright.app.workspace import local_user  # noqa: PLC0415
 
     verifiers, made = http.credentials(settings)

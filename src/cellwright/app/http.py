@@ -19,7 +19,8 @@ from cellwright.app.gate import OPEN, App, AsgiScope, Gate, Limits, Receive, Rou
 from cellwright.app.jwt import JwtVerifier
 from cellwright.app.log import log_event
 from cellwright.app.metrics import Metrics
-from cellwright.app.server import CellwrightServer, HttpEndpoint
+from cellwright.app.protocol.server import CellwrightServer
+from cellwright.app.protocol.transport import HttpEndpoint
 from cellwright.app.settings import Settings
 from cellwright.app.tokens import OneToken, TokenStore, serve_token
 from cellwright.core.errors import ConfigError
@@ -231,7 +232,7 @@ async def serve(
 
     async def drain() -> None:
         gate.close()
-        server.end_listening()
+        server.watching.end_listening()
         with suppress(TimeoutError):
             async with asyncio.timeout(settings.drain):
                 await gate.finished()

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from cellwright.app import PARENT_AT_START
 from cellwright.app.log import log_event
-from cellwright.app.server import serve_stdio
+from cellwright.app.protocol.transport import serve_stdio
 from cellwright.app.wire import Wire
 from cellwright.app.workspace import Workspace, local_user
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from cellwright import __version__
 from cellwright.app.catalogue import Catalogue, Selection
 from cellwright.app.metrics import Metrics
+from cellwright.app.protocol.server import CellwrightServer
 from cellwright.app.resources import STATUS_URI, WorkspaceResources
-from cellwright.app.server import CellwrightServer
 from cellwright.app.settings import Settings
 from cellwright.app.status import WorkspaceInfo, workspace_toolset
 from cellwright.app.tasks import Tasks
