@@ -13,6 +13,8 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.types import ResourceTemplateReference
 
 from cellwright.app.results import TRUNCATED
+from cellwright.app.settings import Settings
+from cellwright.app.workspace import local_user, make_workspace
 from cellwright.core.budget import DEFAULT_TOKENS, estimate_tokens
 from requirements import requirement
 from support import HttpServer, clean_environ, http_client, http_server
@@ -198,3 +200,11 @@ async def test_instructions_tell_how_to_begin_and_are_short(connect: Any) -> Non
         assert client.instructions is not None
         assert len(client.instructions) <= 600
         assert "workspace_status" in client.instructions
+
+
+@requirement("telemetry:off")
+def test_spans_are_made_only_if_asked_for(tmp_path: Path) -> None:
+    without = make_workspace(Settings(root=tmp_path), "stdio").server(local_user())
+    with_spans = make_workspace(Settings(root=tmp_path, otel=True), "stdio").server(local_user())
+    assert [type(one).__name__ for one in without.middleware] == []
+    assert [type(one).__name__ for one in with_spans.middleware] == ["OpenTelemetryMiddleware"]

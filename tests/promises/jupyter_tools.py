@@ -41,5 +41,7 @@ PROMISES = {
     "nb:outline:tokens": "The outline of 200 cells costs at most 5,000 tokens.",
     "nb:two-agents": "Two agents on two notebooks do not meet: 1,000 interleaved calls, every edit where it belongs.",
     "nb:embedded": "Without any Jupyter server one is started on the first notebook call and gone with the process.",
+    "nb:server:found": "A running server whose root holds the workspace is used, and when it ends another is looked for or started.",
+    "nb:server:again": "Our own Jupyter server is started again when it died.",
     "nb:spellings": "camelCase names of the contract and their snake_case twins are both taken.",
 }

@@ -53,6 +53,7 @@ PROMISES = {
     "cli:bind": "A non-loopback address without a token is refused at the start.",
     "cli:serve-token": "A loopback server that was given no token makes one and keeps it.",
     "http:drain": "SIGTERM lets calls under way finish and ends listening clients in order.",
+    "telemetry:off": "OpenTelemetry costs nothing unless --otel asks for it.",
     "http:no-delay": "Answers over HTTP are sent at once, not held back by Nagle's algorithm.",
     "http:health": "/health is open and /metrics needs a token.",
     "log:one-line": "A log event is one line of keys, whatever the values hold.",

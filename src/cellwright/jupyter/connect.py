@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cellwright.core.types import Secret
 from cellwright.jupyter.address import JupyterAddress
-from cellwright.jupyter.discovery import accepts_token, running_servers, server_holding
+from cellwright.jupyter.discovery import accepts_token, is_alive, running_servers, server_holding
 from cellwright.jupyter.embedded import EmbeddedJupyter
 from cellwright.jupyter.port import Jupyter
 from cellwright.jupyter.remote import RemoteJupyter
@@ -23,6 +23,13 @@ class Found:
     """The workspace's folder below the server's root; empty if they are the same."""
     token: Secret | None = None
     """What lets a person of this machine in, where we know it to be theirs to have."""
+    pid: int | None = None
+    """The server's process, if it is on this machine and not ours to start again."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether the server has ended for good, so that another one is to be looked for."""
+        return self.pid is not None and not is_alive(self.pid)
 
 
 Connect = Callable[[], Awaitable[Found]]
@@ -47,6 +54,6 @@ def to_found_or_embedded(root: Path, runtime_dir: Path, embedded: EmbeddedJupyte
             server = await embedded.server()
             return Found(RemoteJupyter(server.address), "embedded", token=server.token)
         folder = here.relative_to(server.root).as_posix()
-        return Found(RemoteJupyter(server.address), "found", "" if folder == "." else folder, server.token)
+        return Found(RemoteJupyter(server.address), "found", "" if folder == "." else folder, server.token, server.pid)
 
     return connect

@@ -60,7 +60,7 @@ def _data_dir(environment: Mapping[str, str], home: Path, platform: str) -> Path
 def running_servers(folder: Path) -> list[LocalServer]:
     """The servers whose runtime files are there and whose processes live; anything else is passed over."""
     found = (_server(file) for file in sorted(folder.glob("jpserver-*.json")))
-    return [server for server in found if server is not None and _is_alive(server.pid)]
+    return [server for server in found if server is not None and is_alive(server.pid)]
 
 
 async def server_holding(folder: Path, servers: list[LocalServer], lets_us_in: LetsUsIn) -> LocalServer | None:
@@ -120,7 +120,8 @@ def _is_own(file: Path) -> bool:
     return sys.platform == "win32" or file.stat().st_uid == os.getuid()
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process."""
     if pid <= 0:
         return False
     if sys.platform == "win32":

@@ -84,6 +84,7 @@ class Room:
         self._tasks: list[asyncio.Task[None]] = []
         self._lost: CellwrightError | None = None
         self._on_lost: list[Callable[[], None]] = []
+        self._closed = False
         self._leaving = False
         self._changes = 0
         self._acknowledged = 0
@@ -182,11 +183,13 @@ class Room:
                 await self._barrier(LEAVE_SECONDS)
             except CellwrightError as error:
                 log.info("room left without an answer room=%s error=%s", self.id, error)
-        self._leaving = True
         await self._close()
 
     async def _close(self) -> None:
-        self._leaving = True
+        # Twice happens: the connection may be lost, and the room left for it, while somebody says goodbye.
+        if self._closed:
+            return
+        self._closed = self._leaving = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -65,11 +65,24 @@ class LiveNotebooks:
     async def connected(self, call: Call) -> Connected:
         """The Jupyter server, connected on the first call; an embedded one is started again if it died."""
         async with self._connecting:
+            if self._connected is not None and await self._moved(self._connected.found):
+                await self._disconnect()
             if self._connected is None:
                 self._connected = self._wired(await self._connect(), call)
-            elif self._embedded is not None and self._connected.found.origin == "embedded":
-                await self._embedded.server()
         return self._connected
+
+    async def _moved(self, found: Found) -> bool:
+        """Whether the server we know is gone for good, or came back at another address."""
+        if found.origin == "embedded" and self._embedded is not None:
+            return (await self._embedded.server()).url != found.jupyter.documents.url
+        return found.gone
+
+    async def _disconnect(self) -> None:
+        connected, self._connected = self._connected, None
+        if connected is not None:
+            await connected.kernels.close()
+            await connected.rooms.close()
+            await connected.found.jupyter.close()
 
     def _wired(self, found: Found, call: Call) -> Connected:
         name = self._agent_name or call.client or "Agent"
@@ -110,11 +123,7 @@ class LiveNotebooks:
         for task in tuple(self._holders):
             task.cancel()
         await asyncio.gather(*self._holders, return_exceptions=True)
-        if self._connected is not None:
-            await self._connected.kernels.close()
-            await self._connected.rooms.close()
-            await self._connected.found.jupyter.close()
-            self._connected = None
+        await self._disconnect()
         if self._embedded is not None:
             await self._embedded.stop()
 
