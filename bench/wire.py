@@ -178,8 +178,8 @@ class Session:
         request = {"jsonrpc": "2.0", "id": self._last, "method": method, "params": params}
         return self.wire.exchange(json.dumps(request).encode(), headers, self._last)
 
-    def call(self, tool: str) -> bytes:
-        return self.ask("tools/call", {"name": tool, "arguments": {}})
+    def call(self, tool: str, arguments: dict[str, Any] | None = None) -> bytes:
+        return self.ask("tools/call", {"name": tool, "arguments": arguments or {}})
 
     def close(self) -> None:
         self.wire.close()

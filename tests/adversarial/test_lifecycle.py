@@ -11,7 +11,7 @@ import sys
 import termios
 import time
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -374,7 +374,8 @@ def test_a_signal_that_comes_with_the_greeting_is_not_lost(tmp_path: Path, numbe
 
 
 @requirement("adversarial:L2")
-async def test_reconnecting_on_stdio_leaves_no_process_and_no_file(tmp_path: Path) -> None:
+@pytest.mark.timeout(200)
+async def test_fifty_reconnects_on_stdio_leave_no_process_and_no_file(tmp_path: Path) -> None:
     ours = psutil.Process()
     before = {child.pid for child in ours.children(recursive=True)}
     temporary = tmp_path / "tmp"
@@ -382,14 +383,21 @@ async def test_reconnecting_on_stdio_leaves_no_process_and_no_file(tmp_path: Pat
     for mode in ("auto", "legacy"):
         async with stdio_client(tmp_path, mode=mode) as client:
             await client.list_tools()
-    for waits_for_the_answer in (True, False):
-        with started(stdio_command(tmp_path), tmp_path / "errors", TMPDIR=str(temporary)) as server:
-            server.send(opening())
-            if waits_for_the_answer:
-                server.answer("start")
-            assert server.process.stdin is not None
-            server.process.stdin.close()
-            assert server.process.wait(20) == 0
+    for batch in range(12):
+        with ExitStack() as stack:
+            servers = [
+                stack.enter_context(
+                    started(stdio_command(tmp_path), tmp_path / f"errors-{batch}-{number}", TMPDIR=str(temporary))
+                )
+                for number in range(4)
+            ]
+            for number, server in enumerate(servers):
+                server.send(opening())
+                if number % 2:
+                    server.answer("start")
+                assert server.process.stdin is not None
+                server.process.stdin.close()
+            assert [server.process.wait(30) for server in servers] == [0] * 4
     wait_until(lambda: {child.pid for child in ours.children(recursive=True)} <= before, "the servers' end", 5)
     assert list(temporary.iterdir()) == []
 
