@@ -11,6 +11,7 @@ import asyncio
 import json
 import socket
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import uvicorn
@@ -35,7 +36,9 @@ async def serve_http(server: MCPServer) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:
         bound.bind(("127.0.0.1", 0))
         bound.listen()
-        config = uvicorn.Config(server.streamable_http_app(), log_level="info")
+        # It logs each request on stdout, which nobody reads after the next line: a full pipe would stop it.
+        with redirect_stdout(sys.stderr):
+            config = uvicorn.Config(server.streamable_http_app(), log_level="info")
         print(f"MCP http://127.0.0.1:{bound.getsockname()[1]}/mcp", flush=True)
         await uvicorn.Server(config).serve([bound])
 

@@ -111,14 +111,15 @@ class Memory:
 
 def idle_memory(pid: int) -> Memory:
     """Memory once the process has nothing left to do."""
-    _wait_until_quiet(pid)
+    wait_until_quiet(pid)
     root = psutil.Process(pid)
     family = [root, *root.children(recursive=True)]
     found = [process.memory_full_info() for process in family]
     return Memory(sum(one.rss for one in found) / 1e6, sum(one.uss for one in found) / 1e6)
 
 
-def _wait_until_quiet(pid: int) -> None:
+def wait_until_quiet(pid: int) -> None:
+    """Return once the process has nothing left to do, or after a bound."""
     end = time.monotonic() + QUIET_BOUND_SECONDS
     while time.monotonic() < end:
         before = cpu_seconds(pid)

@@ -6,10 +6,11 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from wire import MODERN, BenchError, HttpWire, Lines, Session, StdioWire, Wire, result_of
 
@@ -30,6 +31,7 @@ class Program:
     transport: str
     command: tuple[str, ...]
     tool: str
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def ours(transport: str) -> Program:
@@ -59,12 +61,13 @@ class Running:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**kept, **own},
+                env={**kept, **own, **program.environment},
                 cwd=work,
             )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        self._url = ""
 
     @property
     def pid(self) -> int:
@@ -84,9 +87,10 @@ class Running:
         if self.program.transport == STDIO:
             return StdioWire(self._stdin.fileno(), self._stdout.fileno())
         lines = Lines(self._stdout.fileno())
-        while not (found := re.search(rb"MCP\s+(http\S+)", lines.next())):
-            pass
-        return HttpWire(found[1].decode("ascii"), TOKEN)
+        while not self._url:
+            found = re.search(rb"MCP\s+(http\S+)", lines.next())
+            self._url = found[1].decode("ascii") if found else ""
+        return HttpWire(self._url, TOKEN)
 
     def stop(self) -> None:
         self._stdin.close()
@@ -149,5 +153,10 @@ def prepare(transport: str, work: Path) -> tuple[Program, Program]:
         closing(Caller(other, MODERN)),
     ):
         found = result_of(caller.first_call())
-    file.write_text(json.dumps({key: found[key] for key in ("content", "structuredContent")}), encoding="utf-8")
+    write_answer(file, found)
     return mine, floor
+
+
+def write_answer(file: Path, result: dict[str, Any]) -> None:
+    """What the bare server is to answer: a result, as far as the tool made it."""
+    file.write_text(json.dumps({key: result[key] for key in ("content", "structuredContent")}), encoding="utf-8")

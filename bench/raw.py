@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import random
+import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 from urllib.parse import quote
@@ -31,6 +32,8 @@ from workspace import Workspace
 KERNEL_SECONDS = 30.0
 ROOM_SECONDS = 60.0
 REMOTE = "remote"
+QUICK_ACKNOWLEDGEMENT: int | None = getattr(socket, "TCP_QUICKACK", None)
+"""Jupyter sends nothing more while a message is unacknowledged, which the system puts off for 40 ms: no floor may wait for that."""
 
 
 class RawKernel:
@@ -65,7 +68,13 @@ class RawKernel:
 
     def run(self, code: str) -> None:
         """Run code; return when both its answer and the end of its output have come."""
-        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
+        content: dict[str, Any] = {
+            "code": code,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": False,
+        }
         asked = self._client.session.send(self._shell, "execute_request", content)["header"]["msg_id"]
         while self._receive(self._shell)["parent_header"].get("msg_id") != asked:
             pass
@@ -80,14 +89,15 @@ class RawKernel:
 
 
 class RawRoom:
-    """A replica of a notebook on a websocket: what a person's browser is to Jupyter. One cell's text is looked at."""
+    """A replica of a notebook on a websocket: what a person's browser is to Jupyter."""
 
-    def __init__(self, at: Workspace, path: str, cell: int) -> None:
-        self._at, self._path, self._cell = at, path, cell
+    def __init__(self, at: Workspace, path: str, cells: Sequence[int]) -> None:
+        """`cells` are those that will be edited or looked at: the document itself counts from its start to find one."""
+        self._at, self._path, self._cells = at, path, cells
         self._doc: Doc[Any] = Doc(client_id=random.getrandbits(32))
         self._answers: asyncio.Queue[None] = asyncio.Queue()
         self._seen: asyncio.Future[float] | None = None
-        self._awaited = ""
+        self._awaited = (0, "")
         self._mine: list[bytes] = []
 
     async def __aenter__(self) -> Self:
@@ -96,12 +106,15 @@ class RawRoom:
         room = f"{session['format']}:{session['type']}:{session['fileId']}?sessionId={session['sessionId']}"
         headers = {"Authorization": f"token {self._at.token}"}
         url = f"ws{self._at.url[4:]}/api/collaboration/room/{room}"
-        self._wire: ClientConnection = await connect(url, additional_headers=headers, max_size=None)
+        self._wire: ClientConnection = await connect(
+            url, additional_headers=headers, max_size=None, compression=None, proxy=None
+        )
+        self._socket: socket.socket = self._wire.transport.get_extra_info("socket")
         self._reader = asyncio.create_task(self._read())
         self._subscription = self._doc.observe(self._note_own)
         await self.flush()
-        cells = self._doc.get("cells", type=Array[Map[Any]])
-        self._text: Text = cells[self._cell]["source"]
+        shared = self._doc.get("cells", type=Array[Map[Any]])
+        self._texts: dict[int, Text] = {cell: shared[cell]["source"] for cell in self._cells}
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -111,15 +124,12 @@ class RawRoom:
         with contextlib.suppress(asyncio.CancelledError):
             await self._reader
 
-    @property
-    def text(self) -> str:
-        return str(self._text)
-
-    async def edit(self, new: str) -> None:
+    async def edit(self, cell: int, new: str) -> None:
         """Replace the last characters of the cell and send that."""
+        text = self._texts[cell]
         with self._doc.transaction():
-            del self._text[len(self._text) - len(new) :]
-            self._text += new
+            del text[len(text) - len(new) :]
+            text += new
         for update in self._mine:
             await self._wire.send(create_update_message(update))
         self._mine.clear()
@@ -129,9 +139,9 @@ class RawRoom:
         await self._wire.send(create_sync_message(self._doc))
         await asyncio.wait_for(self._answers.get(), ROOM_SECONDS)
 
-    async def seen_after(self, text: str, act: Callable[[], Awaitable[None]]) -> float:
+    async def seen_after(self, cell: int, text: str, act: Callable[[], Awaitable[object]]) -> float:
         """How many seconds after `act` was begun the cell here ends with `text`."""
-        self._awaited = text
+        self._awaited = (cell, text)
         self._seen = asyncio.get_running_loop().create_future()
         began = time.perf_counter()
         acting = asyncio.ensure_future(act())
@@ -148,6 +158,8 @@ class RawRoom:
     async def _read(self) -> None:
         with contextlib.suppress(ConnectionClosed):
             async for message in self._wire:
+                if QUICK_ACKNOWLEDGEMENT is not None:
+                    self._socket.setsockopt(socket.IPPROTO_TCP, QUICK_ACKNOWLEDGEMENT, 1)
                 assert isinstance(message, bytes)
                 if message[0] == YMessageType.SYNC:
                     await self._take(message)
@@ -159,5 +171,7 @@ class RawRoom:
             await self._wire.send(reply)
         if message[1] == YSyncMessageType.SYNC_STEP2:
             self._answers.put_nowait(None)
-        elif self._seen is not None and not self._seen.done() and self.text.endswith(self._awaited):
-            self._seen.set_result(time.perf_counter())
+        elif self._seen is not None and not self._seen.done():
+            cell, awaited = self._awaited
+            if str(self._texts[cell]).endswith(awaited):
+                self._seen.set_result(time.perf_counter())

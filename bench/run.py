@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from measure import Benchmark, Plan, Row
+from notebooks import notebooks
 from programs import HTTP, STDIO
 from servers import serving
 from wire import BenchError
@@ -20,6 +21,7 @@ from wire import BenchError
 BENCHMARKS: dict[str, Benchmark] = {
     "stdio": partial(serving, STDIO),
     "http": partial(serving, HTTP),
+    "notebooks": notebooks,
 }
 
 

@@ -1,5 +1,6 @@
 """A folder of notebooks and a real Jupyter server on it, which ours finds by its runtime file as it finds a person's."""
 
+import dataclasses
 import json
 import os
 import secrets
@@ -40,6 +41,7 @@ class Workspace:
     token: str
     root: Path
     runtime: Path
+    pid: int = 0
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:  # noqa: ANN401 - JSON
         request = urllib.request.Request(
@@ -63,7 +65,7 @@ def write_notebook(file: Path, sources: list[str]) -> None:
         {"cell_type": "code", "id": f"c{i}", "metadata": {}, "source": s, "outputs": [], "execution_count": None}
         for i, s in enumerate(sources)
     ]
-    content = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    content: dict[str, Any] = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(content), encoding="utf-8")
 
@@ -87,7 +89,7 @@ def workspace(work: Path) -> Generator[Workspace]:
         )
     try:
         _wait_until_it_answers(found, process)
-        yield found
+        yield dataclasses.replace(found, pid=process.pid)
     except BenchError as error:
         said = (home / "jupyter.log").read_text(encoding="utf-8", errors="replace")[-2000:]
         raise BenchError(f"{error}\nJupyter said: {said}") from error

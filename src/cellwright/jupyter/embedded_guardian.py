@@ -23,6 +23,8 @@ PR_SET_CHILD_SUBREAPER = 36
 POLL_SECONDS = 0.5
 GRACE_SECONDS = 8.0
 LOG_BYTES = 1024 * 1024
+AUTOSAVE_SECONDS = 1.5
+"""The server writes a document one second after its last change."""
 
 
 def adopt_orphans() -> None:
@@ -97,7 +99,10 @@ def watch(server: subprocess.Popen[bytes], stopping: threading.Event) -> None:
     parent = os.getppid()
     while server.poll() is None and not stopping.is_set() and os.getppid() == parent:
         ready, _, _ = select.select([0], [], [], POLL_SECONDS)
-        if ready and not os.read(0, 4096):
+        if ready:
+            if not os.read(0, 4096):
+                # Nobody said goodbye: what was changed last is still on its way to disk.
+                stopping.wait(AUTOSAVE_SECONDS)
             return
 
 

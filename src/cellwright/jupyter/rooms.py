@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from pycrdt import Doc
 
-from cellwright.core.errors import Conflict, NotFound, Unavailable
+from cellwright.core.errors import CellwrightError, Conflict, NotFound, Unavailable
 from cellwright.jupyter.backing import Acknowledged, Backing, FileBacking, RoomBacking
 from cellwright.jupyter.cellindex import CellsChanged
 from cellwright.jupyter.document import TextDocument
@@ -199,6 +199,15 @@ class Rooms:
             raise Conflict(f"{path} is in use", hint="Wait until what runs there has ended, or cancel it")
         await self._leave(entry)
         return True
+
+    async def save_all(self) -> None:
+        """Write every open document to disk, as far as the server does: for when the server itself will end."""
+        saving = [entry.backing.save() for entry in self._entries.values() if entry.backing.is_open]
+        for outcome in await asyncio.gather(*saving, return_exceptions=True):
+            if isinstance(outcome, CellwrightError):
+                log.warning("document not saved error=%s", outcome)
+            elif isinstance(outcome, BaseException):
+                raise outcome
 
     async def close(self) -> None:
         """Leave everything."""

@@ -123,6 +123,8 @@ class LiveNotebooks:
         for task in tuple(self._holders):
             task.cancel()
         await asyncio.gather(*self._holders, return_exceptions=True)
+        if self._connected is not None and self._connected.found.origin == "embedded":
+            await self._connected.rooms.save_all()
         await self._disconnect()
         if self._embedded is not None:
             await self._embedded.stop()

@@ -1,0 +1,265 @@
+"""What goes wrong in real life, through the tools: each trap here has caught a server of this kind before."""
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.core.budget import DEFAULT_TOKENS, estimate_tokens
+from jupyter_support import JupyterProcess, JupyterServer, eventually, sources_on_disk, write_notebook
+from kernel_support import rest
+from notebook_agent import agent_of, in_front_of
+from requirements import requirement
+from support import HttpServer
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+
+StartJupyter = Callable[..., JupyterProcess]
+SLOW = "import time\nfor n in range(600):\n    print(n, flush=True)\n    time.sleep(0.05)"
+
+
+@pytest.fixture(scope="module")
+def ours(jupyter_server: JupyterServer, tmp_path_factory: pytest.TempPathFactory) -> Generator[HttpServer]:
+    with in_front_of(jupyter_server, tmp_path_factory.mktemp("traps")) as server:
+        yield server
+
+
+def plain(ran: Any) -> str:
+    return ran["execution_results"][-1]["outputs"][-1]["data"]["text/plain"]
+
+
+@requirement("traps:kernel:killed")
+async def test_a_kernel_killed_while_a_cell_runs(ours: HttpServer, jupyter_server: JupyterServer, folder: str) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["import os\nkept = 1\nos.getpid()", SLOW, "'kept' in dir()"])
+    async with agent_of(ours) as do:
+        process = int(plain(await do("execute_nb_cells", path=path, ranges=[{"start": 0}])))
+        begun = await do("execute_nb_cells", path=path, ranges=[{"start": 1, "end": 3}], timeout=0.5)
+        assert begun["status"] == "running"
+        os.kill(process, signal.SIGKILL)
+        ended = await do.failing("get_execution", execution_id=begun["execution_id"], timeout=30)
+        assert [one["status"] for one in ended["execution_results"]] == ["died", "not_run"]
+        assert "variables" in str(ended["execution_results"][0]["error"])
+        assert ended["execution_results"][0]["outputs"][0]["text"].startswith("0\n1\n")
+        assert plain(await do("execute_nb_cells", path=path, ranges=[{"start": 2}])) == "False"
+
+
+@requirement("traps:kernel:restarted")
+async def test_a_kernel_restarted_by_somebody_while_a_cell_runs(
+    ours: HttpServer, jupyter_server: JupyterServer, folder: str
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["kept = 1", SLOW, "'kept' in dir()"])
+    async with agent_of(ours) as do:
+        await do("execute_nb_cells", path=path, ranges=[{"start": 0}])
+        begun = await do("execute_nb_cells", path=path, ranges=[{"start": 1}], timeout=0.5)
+        kernel = (await do("get_nb_stat", path=path))["kernel"]["id"]
+        await asyncio.to_thread(rest, jupyter_server, "POST", f"/api/kernels/{kernel}/restart")
+        ended = await do.failing("get_execution", execution_id=begun["execution_id"], timeout=30)
+        assert ended["status"] != "running"
+        assert plain(await do("execute_nb_cells", path=path, ranges=[{"start": 2}])) == "False"
+
+
+@requirement("traps:kernel:restart-then-run")
+async def test_what_is_run_after_a_restart_is_run(ours: HttpServer, jupyter_server: JupyterServer, folder: str) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["kept = 1", SLOW, "'kept' in dir()"])
+    async with agent_of(ours) as do:
+        await do("execute_nb_cells", path=path, ranges=[{"start": 0}])
+        await do("execute_nb_cells", path=path, ranges=[{"start": 1}], timeout=0.5)
+        await do("restart_nb_kernel", path=path, exec=False)
+        assert plain(await do("execute_nb_cells", path=path, ranges=[{"start": 2}])) == "False"
+
+
+@requirement("traps:kernel:no-notebook")
+async def test_no_kernel_is_started_for_a_notebook_that_is_not_there(
+    ours: HttpServer, jupyter_server: JupyterServer, folder: str
+) -> None:
+    path = f"{folder}/none.ipynb"
+    async with agent_of(ours) as do:
+        for more in ({}, {"kernel_name": "python3"}):
+            assert (await do.error("restart_nb_kernel", path=path, **more))["code"] == "NOT_FOUND"
+        assert (await do.error("assign_nb_kernel", path=path, kernel_name="python3"))["code"] == "NOT_FOUND"
+    sessions = await asyncio.to_thread(rest, jupyter_server, "GET", "/api/sessions")
+    assert [session["path"] for session in sessions if session["path"] == path] == []
+
+
+@requirement("traps:kernel:looked-at")
+async def test_looking_at_variables_changes_nothing_of_the_persons(
+    ours: HttpServer, jupyter_server: JupyterServer, folder: str
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["40 + 2", "_ + 1"])
+    async with agent_of(ours) as do:
+        await do("execute_nb_cells", path=path, ranges=[{"start": 0}])
+        await do("inspect_variables", path=path)
+        assert plain(await do("execute_nb_cells", path=path, ranges=[{"start": 1}])) == "43"
+
+
+@requirement("traps:kernel:looked-at")
+async def test_variables_are_seen_past_names_that_hide_builtins(
+    ours: HttpServer, jupyter_server: JupyterServer, folder: str
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["type = 'report'\nstr = 5\nprint = None\nset = {1}"])
+    async with agent_of(ours) as do:
+        await do("execute_nb_cells", path=path, ranges=[{"start": 0}])
+        seen = (await do("inspect_variables", path=path))["variables"]
+        assert seen["type"]["value"] == "'report'"
+        assert {"type", "str", "set"} <= set(seen)
+
+
+@requirement("traps:size:ten-thousand")
+async def test_ten_thousand_cells(ours: HttpServer, jupyter_server: JupyterServer, folder: str) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, [f"value_{number} = {number}" for number in range(10_000)])
+    async with agent_of(ours) as do:
+        result = await do.whole("get_nb_stat", path=path, outline=True)
+        assert result.structured_content["cell_count"] == 10_000
+        assert estimate_tokens(result.content[0].text) <= DEFAULT_TOKENS
+        began = time.monotonic()
+        (cell,) = (await do("read_nb_cells", path=path, ranges=[{"start": 9_999}]))["cells"]
+        assert cell["source"] == "value_9999 = 9999"
+        await do("edit_nb_cell", path=path, cell=cell["id"], old="9999 =", new="last =")
+        assert time.monotonic() - began < 2
+        await do("delete_nb_cells", path=path, ranges=[{"start": 0, "end": 9_990}])
+        assert (await do.sources(path))[-1] == "value_last = 9999"
+
+
+def _format_3(root: Path, path: str) -> Path:
+    cells: list[dict[str, Any]] = [
+        {"cell_type": "heading", "level": 2, "metadata": {}, "source": ["A heading"]},
+        {
+            "cell_type": "code",
+            "collapsed": False,
+            "input": ["6 * 7"],
+            "language": "python",
+            "metadata": {},
+            "outputs": [],
+        },
+    ]
+    file = root / path
+    content: dict[str, Any] = {
+        "metadata": {"name": ""},
+        "nbformat": 3,
+        "nbformat_minor": 0,
+        "worksheets": [{"cells": cells, "metadata": {}}],
+    }
+    file.write_text(json.dumps(content), encoding="utf-8")
+    return file
+
+
+def _format_4_2(root: Path, path: str) -> Path:
+    cells: list[dict[str, Any]] = [
+        {"cell_type": "markdown", "metadata": {}, "source": ["## A heading"]},
+        {"cell_type": "code", "metadata": {}, "source": ["6 * 7"], "outputs": [], "execution_count": None},
+    ]
+    return write_notebook(root, path, [], cells=cells, nbformat_minor=2)
+
+
+@requirement("traps:format:old")
+@pytest.mark.parametrize("make", [_format_3, _format_4_2])
+async def test_notebooks_of_old_formats(
+    ours: HttpServer, jupyter_server: JupyterServer, folder: str, make: Callable[..., Path]
+) -> None:
+    path = f"{folder}/n.ipynb"
+    file = make(jupyter_server.root, path)
+    before = file.read_text(encoding="utf-8")
+    async with agent_of(ours) as do:
+        assert [source.strip("# ") for source in await do.sources(path)] == ["A heading", "6 * 7"]
+        assert file.read_text(encoding="utf-8") == before
+        assert plain(await do("execute_nb_cells", path=path, ranges=[{"start": 1}])) == "42"
+        await do("edit_nb_cell", path=path, cell=1, old="6", new="5")
+        await eventually(lambda: "5 * 7" in file.read_text(encoding="utf-8"), "the edit on disk")
+    content = json.loads(file.read_text(encoding="utf-8"))
+    assert content["nbformat"] == 4
+    if make is _format_4_2:
+        assert content["nbformat_minor"] == 2
+        assert not any("id" in cell for cell in content["cells"])
+
+
+@requirement("traps:file:changed")
+async def test_what_another_program_writes_is_read_and_kept(
+    ours: HttpServer, jupyter_server: JupyterServer, folder: str
+) -> None:
+    path = f"{folder}/n.ipynb"
+    file = write_notebook(jupyter_server.root, path, ["one", "two"])
+    async with agent_of(ours) as do:
+        assert await do.sources(path) == ["one", "two"]
+        write_notebook(jupyter_server.root, path, ["one", "two", "from another program"])
+        deadline = time.monotonic() + 20
+        while await do.sources(path) != ["one", "two", "from another program"]:
+            assert time.monotonic() < deadline, "the change on disk was never read"
+        await do("edit_nb_cell", path=path, cell=0, old="one", new="mine")
+        kept = ["mine", "two", "from another program"]
+        await eventually(lambda: sources_on_disk(file) == kept, "both changes on disk")
+
+
+@requirement("traps:jupyter:wrong-token")
+async def test_a_wrong_token_is_said_to_be_that(jupyter_server: JupyterServer, folder: str, tmp_path: Path) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["1"])
+    wrong = "0123456789abcdef-wrong"
+    with in_front_of(jupyter_server, tmp_path, token=wrong) as ours:
+        async with agent_of(ours) as do:
+            for tool, more in (
+                ("list_nbs", {"path": folder}),
+                ("read_nb_cells", {"path": path}),
+                ("execute_nb_cells", {"path": path, "ranges": [{"start": 0}]}),
+                ("list_available_kernels", {}),
+            ):
+                error = await do.error(tool, **more)
+                assert "token" in f"{error['message']} {error['hint']}".lower(), (tool, error)
+                assert wrong not in str(error)
+                assert error["code"] != "NOT_FOUND"
+        assert wrong not in ours.log.read_text(encoding="utf-8")
+
+
+@requirement("traps:jupyter:not-live")
+async def test_without_collaboration_all_tools_work_on_the_file(start_jupyter: StartJupyter, tmp_path: Path) -> None:
+    process = await asyncio.to_thread(start_jupyter, collaboration=False)
+    file = write_notebook(process.root, "n.ipynb", ["6 * 7", "x"])
+    with in_front_of(process.address, tmp_path) as ours:
+        async with agent_of(ours) as do:
+            assert (await do("read_nb_cells", path="n.ipynb"))["live"] is False
+            edited = await do("edit_nb_cell", path="n.ipynb", cell="c1", old="x", new="y")
+            assert (edited["live"], edited["saved"]) == (False, True)
+            assert sources_on_disk(file) == ["6 * 7", "y"]
+            assert plain(await do("execute_nb_cells", path="n.ipynb", ranges=[{"start": 0}])) == "42"
+            await eventually(lambda: "42" in file.read_text(encoding="utf-8"), "the output in the file")
+            write_notebook(process.root, "n.ipynb", ["theirs", "y", "more"])
+            change = {"range": {"id": "c0"}, "content": "mine", "expect": "0000000000"}
+            await do.error("modify_nb_cells", path="n.ipynb", modifications=[change], exec=False)
+            assert await do.sources("n.ipynb") == ["theirs", "y", "more"]
+            await do("edit_nb_cell", path="n.ipynb", cell="c2", old="more", new="mine")
+            assert sources_on_disk(file) == ["theirs", "y", "mine"]
+            assert (await do("undo_nb_edit", path="n.ipynb"))["live"] is False
+            assert sources_on_disk(file) == ["theirs", "y", "more"]
+
+
+@requirement("traps:search:expression")
+async def test_an_expression_without_end_keeps_nobody_waiting(
+    jupyter_server: JupyterServer, folder: str, tmp_path: Path
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a" * 40 + "!"])
+    with in_front_of(jupyter_server, tmp_path) as ours:
+        try:
+            async with agent_of(ours) as do, agent_of(ours) as bystander:
+                await do("read_nb_cells", path=path)
+                search = asyncio.create_task(do.whole("search_nbs", query="(a+)+$", regex=True, path=path))
+                async with asyncio.timeout(5):
+                    for _ in range(20):
+                        await bystander("workspace_status")
+                async with asyncio.timeout(20):
+                    result = await search
+                assert "INTERNAL_ERROR" not in str(result.structured_content)
+        finally:
+            # One that hangs in the search would not end when asked to.
+            ours.process.kill()
