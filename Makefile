@@ -10,7 +10,7 @@ EXTRAS := all
 .PHONY: run test install lint format bench docs clean help
 
 help:
-	@echo "make run      set up and serve over HTTP, printing the MCP address and a snippet for a client"
+	@echo "make run      set up and serve over HTTP with JupyterLab beside it, in ./workspace; prints addresses and a snippet"
 	@echo "make test     set up and run the whole test-suite"
 	@echo "make install  set up only: .venv/bin/cellwright"
 	@echo "make lint     ruff and pyright (strict) over src, tests and bench"
@@ -27,7 +27,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 run: install
-	$(BIN)/cellwright serve --lab --root examples
+	@mkdir -p workspace && test -e workspace/try-me.ipynb || cp examples/try-me.ipynb workspace/
+	$(BIN)/cellwright serve --lab --root workspace
 
 test: install
 	$(BIN)/python -m pytest

@@ -296,7 +296,7 @@ async def test_a_flood_of_small_outputs_keeps_nobody_waiting(
 ) -> None:
     path = f"{nb_folder}/n.ipynb"
     flood = (
-        "from IPython.display import display\nfor n in range(3_000):\n    display(n)\n    print('x' * 100, flush=True)"
+        "from IPython.display import display\nfor n in range(2_000):\n    display(n)\n    print('x' * 100, flush=True)"
     )
     write_notebook(jupyter_server.root, path, [flood, "1"])
     write_notebook(jupyter_server.root, f"{nb_folder}/other.ipynb", ["x"])

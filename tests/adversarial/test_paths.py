@@ -124,7 +124,7 @@ def test_a_folder_swapped_for_a_link_while_it_is_listed_shows_nothing_from_outsi
     swapping.start()
     seen: set[str] = set()
     try:
-        end = time.monotonic() + 3
+        end = time.monotonic() + 2
         while time.monotonic() < end:
             seen |= {found.path for found in walk_local(root, None, ".ipynb", 1_000)}
     finally:
@@ -260,7 +260,7 @@ async def test_an_address_of_another_server_is_refused_and_nobody_is_asked(
             f"http://{here}@127.0.0.1:{port}/tree/a.ipynb",
             f"http://user:word@{here}/tree/a.ipynb",
             f"http://{here}.evil.example/tree/a.ipynb",
-            f"http://{here.replace('127', '\uff11\uff12\uff17')}/tree/a.ipynb",
+            f"http://\uff11\uff12\uff17{here.removeprefix('127')}/tree/a.ipynb",
             f"http://127.0.0.1.:{here.rpartition(':')[2]}/tree/a.ipynb",
             f"http://127.0.0.1:{port}\\@{here}/tree/a.ipynb",
             f"//127.0.0.1:{port}/tree/a.ipynb",

@@ -50,24 +50,24 @@ async def test_jupyter_killed_and_restarted_under_an_open_room(
     file = write_notebook(mortal.root, "n.ipynb", ["one", "two"])
     with in_front_of(mortal.address, tmp_path) as ours:
         async with agent_of(ours) as do:
-            expected = ["one", "two"]
-            for life in range(2):
-                added = [{"content": f"life {life}"}]
-                await do("insert_nb_cells", path="n.ipynb", position=-1, cells=added, exec=False)
-                expected = [*expected, f"life {life}"]
-                await eventually(lambda: sources_on_disk(file) == expected, "the edit on disk")  # noqa: B023
-                await asyncio.to_thread(mortal.kill)
-                dead = await do.error("insert_nb_cells", path="n.ipynb", position=-1, cells=added, exec=False)
-                assert dead["code"] in {"UNAVAILABLE", "UNKNOWN_OUTCOME"}
-                if between == "store deleted":
-                    for store in mortal.home.glob(".jupyter_ystore.db*"):
-                        store.unlink()
-                else:
-                    content = json.loads(file.read_text(encoding="utf-8"))
-                    expected[1] = content["cells"][1]["source"] = f"changed in death {life}"
-                    file.write_text(json.dumps(content), encoding="utf-8")
-                await asyncio.to_thread(mortal.start)
-                assert await do.sources("n.ipynb") == expected
+            added = [{"content": "saved"}]
+            await do("insert_nb_cells", path="n.ipynb", position=-1, cells=added, exec=False)
+            expected = ["one", "two", "saved"]
+            await eventually(lambda: sources_on_disk(file) == expected, "the edit on disk")
+            await asyncio.to_thread(mortal.kill)
+            dead = await do.error("insert_nb_cells", path="n.ipynb", position=-1, cells=added, exec=False)
+            assert dead["code"] in {"UNAVAILABLE", "UNKNOWN_OUTCOME"}
+            if between == "store deleted":
+                for store in mortal.home.glob(".jupyter_ystore.db*"):
+                    store.unlink()
+            else:
+                content = json.loads(file.read_text(encoding="utf-8"))
+                expected[1] = content["cells"][1]["source"] = "changed meanwhile"
+                file.write_text(json.dumps(content), encoding="utf-8")
+            await asyncio.to_thread(mortal.start)
+            assert await do.sources("n.ipynb") == expected
+            await do("edit_nb_cell", path="n.ipynb", cell=0, old="one", new="after")
+            expected[0] = "after"
             async with person_in(mortal.address, "n.ipynb") as them:
                 assert them.sources == expected
                 assert len({str(cell["id"]) for cell in them.cells}) == len(expected)
@@ -221,7 +221,7 @@ async def test_a_flood_of_announcements_and_a_malformed_update_leave_others_alon
     async with agent() as do, person(other) as friend:
         await do.sources(path)
         async with person(path) as them:
-            for number in range(1_000):
+            for number in range(300):
                 announce(them, {"user": {"name": f"flood {number}"}})
             for garbage in (b"\x00\x02\xff\xff", b"\x00\x02\x05\x01\x02\x03", b"\x00\x09", b"\x01\xff", b"\x07junk"):
                 them._outgoing.put_nowait(garbage)  # pyright: ignore[reportPrivateUsage]
@@ -318,7 +318,8 @@ async def test_a_notebook_that_vanishes_in_use_is_not_resurrected(
     file = write_notebook(jupyter_server.root, path, [slow, "'alive'"])
     write_notebook(jupyter_server.root, f"{nb_folder}/other.ipynb", ["good"])
     async with agent() as do:
-        await do("execute_nb_cells", path=path, ranges=[{"start": 1}])
+        # No run before: a save that is under way when the file goes would be Jupyter's to finish.
+        await do.sources(path)
         running = None
         if when == "run":
             running = await do("execute_nb_cells", path=path, ranges=[{"start": 0}], timeout=0.5)

@@ -109,7 +109,7 @@ class TokenStore:
         matches = hmac.compare_digest(stored.digest if stored else _digest(""), digest)
         if stored is None or not matches or stored.expired(self._clock()):
             return None
-        return Principal(f"token:{stored.id}", frozenset(Scope(scope) for scope in stored.scopes))
+        return Principal(f"key:{stored.id}", frozenset(Scope(scope) for scope in stored.scopes))
 
     def _load(self) -> dict[str, StoredToken]:
         try:
@@ -159,4 +159,4 @@ class OneToken:
     def verify(self, token: str) -> Principal | None:
         if not hmac.compare_digest(self._digest, _digest(token)):
             return None
-        return Principal("token:setting", ALL_SCOPES)
+        return Principal("key:setting", ALL_SCOPES)
