@@ -206,12 +206,15 @@ def editing(setting: Setting) -> list[Row]:
         for number in setting.rounds:
             few.append(alternating(number, *small))
             many.append(alternating(number, *large))
-    grown = [(of_many[0], of_few[0]) for of_many, of_few in zip(many, few, strict=True)]
+    ours = [(of_many[0], of_few[0]) for of_many, of_few in zip(many, few, strict=True)]
     floors = [(of_many[1], of_few[1]) for of_many, of_few in zip(many, few, strict=True)]
+    # Jupyter itself takes longer in a large room, for anybody: what counts is whether we grow more than the floor does.
+    grown = [(a / b, c / d) for (a, b), (c, d) in zip(ours, floors, strict=True)]
     return [
         row("notebook: edit acknowledged, 10 cells, beside flush + echo", "ms", few, EDIT_TARGET),
         row("notebook: edit acknowledged, 10,000 cells, beside flush + echo", "ms", many, EDIT_TARGET),
-        row("notebook: edit acknowledged, 10,000 cells, beside 10 cells", "ms", grown, GROWTH_TARGET),
+        row("notebook: edit, growth from 10 to 10,000 cells, beside the floor's", "times", grown, GROWTH_TARGET),
+        row("notebook: edit acknowledged, 10,000 cells, beside 10 cells", "ms", ours),
         row("notebook: flush + echo, 10,000 cells, beside 10 cells", "ms", floors),
     ]
 

@@ -541,7 +541,7 @@ async def test_what_is_behind_the_gate_is_handed_who_calls_and_not_the_token(nam
     )
     headers = [(b"host", b"us"), (name, f"Bearer {TOKEN}".encode()), (b"content-type", b"application/json")]
     await gate({"type": "http", "method": "POST", "path": "/mcp", "headers": headers}, receive, send)
-    assert [scope[PRINCIPAL_KEY].id for scope in seen] == ["token:setting"]
+    assert [scope[PRINCIPAL_KEY].id for scope in seen] == ["key:setting"]
     assert TOKEN not in repr(seen)
 
 

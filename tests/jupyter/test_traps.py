@@ -12,6 +12,13 @@ from typing import Any
 import pytest
 
 from cellwright.core.budget import DEFAULT_TOKENS, estimate_tokens
+from cellwright.core.errors import Conflict
+from cellwright.core.types import Secret
+from cellwright.jupyter.address import JupyterAddress
+from cellwright.jupyter.model import FileKind
+from cellwright.jupyter.paths import NotebookPath
+from cellwright.jupyter.remote import RemoteDocuments
+from cellwright.jupyter.rest import Rest
 from jupyter_support import JupyterProcess, JupyterServer, eventually, sources_on_disk, write_notebook
 from kernel_support import rest
 from notebook_agent import agent_of, in_front_of
@@ -233,6 +240,8 @@ async def test_without_collaboration_all_tools_work_on_the_file(start_jupyter: S
             assert sources_on_disk(file) == ["6 * 7", "y"]
             assert plain(await do("execute_nb_cells", path="n.ipynb", ranges=[{"start": 0}])) == "42"
             await eventually(lambda: "42" in file.read_text(encoding="utf-8"), "the output in the file")
+            # Waits for whatever else is being written.
+            await do("edit_nb_cell", path="n.ipynb", cell="c1", old="y", new="z")
             write_notebook(process.root, "n.ipynb", ["theirs", "y", "more"])
             change = {"range": {"id": "c0"}, "content": "mine", "expect": "0000000000"}
             await do.error("modify_nb_cells", path="n.ipynb", modifications=[change], exec=False)
@@ -241,6 +250,37 @@ async def test_without_collaboration_all_tools_work_on_the_file(start_jupyter: S
             assert sources_on_disk(file) == ["theirs", "y", "mine"]
             assert (await do("undo_nb_edit", path="n.ipynb"))["live"] is False
             assert sources_on_disk(file) == ["theirs", "y", "more"]
+
+
+class MeddledRest(Rest):
+    """Another program writes the file as soon as Jupyter has written it for us."""
+
+    meddle: Callable[[], object] = staticmethod(lambda: None)
+
+    async def request(self, method: str, *given: Any, **named: Any) -> Any:
+        answer = await super().request(method, *given, **named)
+        if method == "PUT":
+            self.meddle()
+        return answer
+
+
+@requirement("traps:jupyter:not-live")
+async def test_what_another_program_writes_right_after_us_is_not_taken_for_ours(
+    jupyter_server: JupyterServer, folder: str
+) -> None:
+    path = NotebookPath(f"{folder}/n.ipynb")
+    file = write_notebook(jupyter_server.root, path.text, ["first"])
+    rest_to = MeddledRest(JupyterAddress.parse(jupyter_server.url, token=Secret(jupyter_server.token)))
+    documents = RemoteDocuments(rest_to)
+    try:
+        read = await documents.read(path, FileKind.NOTEBOOK)
+        rest_to.meddle = lambda: write_notebook(jupyter_server.root, path.text, ["theirs"])
+        written = await documents.write(path, FileKind.NOTEBOOK, read.content, expect=read.info)
+        with pytest.raises(Conflict):
+            await documents.write(path, FileKind.NOTEBOOK, read.content, expect=written)
+        assert sources_on_disk(file) == ["theirs"]
+    finally:
+        await rest_to.close()
 
 
 @requirement("traps:search:expression")

@@ -1,6 +1,7 @@
 """What a tool returned, as an answer within its budget: data for programs, text for the model."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from pydantic_core import to_json
@@ -75,6 +76,24 @@ def _conforming(value: object, schema: dict[str, Any]) -> dict[str, Any]:
 def answer_error(error: CellwrightError) -> Answer:
     """The answer for a call that failed in a way the caller can act on."""
     return Answer((f"{error.code}: {error}",), {"ok": False, "error": error.as_json()}, failed=True)
+
+
+def masked(answer: Answer, secrets: Sequence[str]) -> Answer:
+    """The answer without our own secrets, should a cell have printed one: they must not enter a conversation."""
+    if not any(secret in part for part in answer.content if isinstance(part, str) for secret in secrets):
+        return answer
+
+    def hide(value: object) -> Any:  # noqa: ANN401 - JSON
+        if isinstance(value, str):
+            for secret in secrets:
+                value = value.replace(secret, "***")
+            return value
+        if isinstance(value, dict):
+            return {key: hide(item) for key, item in cast("dict[str, object]", value).items()}
+        return [hide(item) for item in cast("list[object]", value)] if isinstance(value, list) else value
+
+    content = tuple(hide(part) if isinstance(part, str) else part for part in answer.content)
+    return replace(answer, content=content, data=hide(answer.data))
 
 
 def _text(value: object) -> str:

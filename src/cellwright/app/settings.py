@@ -122,6 +122,10 @@ class Settings:
         for spec in SPECS:
             spec.check(getattr(self, spec.name))
 
+    def secrets(self) -> list[Secret]:
+        """Every secret that was given."""
+        return [value for spec in SPECS if isinstance(value := getattr(self, spec.name), Secret)]
+
     def effective(self) -> dict[str, str]:
         """Every setting as text, secrets masked: for `doctor` and for people."""
         return {spec.name: spec.shown(getattr(self, spec.name)) for spec in SPECS}

@@ -65,6 +65,7 @@ class Workspace:
             local=local,
             observe=self.metrics.called,
             telemetry=self.settings.otel,
+            secrets=self.settings.secrets(),
         )
 
 

@@ -81,7 +81,9 @@ class RoomBacking:
     async def refresh(self) -> None:
         self._check_name()
         if time.monotonic() - self._looked > TRUST_SECONDS:
-            await self._documents.stat(self._path)
+            info = await self._documents.stat(self._path)
+            if info.kind is FileKind.DIRECTORY:
+                raise NotFound(f"{self._path} is a folder now")
             self._looked = time.monotonic()
 
     def _check_name(self) -> None:

@@ -53,8 +53,10 @@ class Contents:
         if expect is not None:
             await self._check_unchanged(path, expect)
         body = {"type": kind.value, "format": "json" if kind is FileKind.NOTEBOOK else "text", "content": content}
-        await self._rest.request("PUT", _api(path), f"file {path}", body=body)
-        return await self.stat(path, with_hash=True)
+        answer = await self._rest.request("PUT", _api(path), f"file {path}", body=body)
+        ours, now = _info(answer.json()), await self.stat(path, with_hash=True)
+        # If somebody else wrote right after us, their hash is not what we know: the time of our own write is.
+        return now if now.last_modified == ours.last_modified else ours
 
     async def _check_unchanged(self, path: DocPath, expect: FileInfo) -> None:
         now = await self.stat(path, with_hash=expect.hash is not None)
@@ -111,6 +113,8 @@ class Contents:
 
     async def find(self, folder: DocPath | None, suffix: str = "") -> list[Found]:
         """Files below `folder` by path, hidden ones left out as the server does; straight from the disk if it is here."""
+        if folder is not None and folder.is_hidden:
+            raise NotFound(f"no folder {folder} on the Jupyter server", hint="Hidden folders are not shown")
         root = await self._root()
         if root is not None and not await asyncio.to_thread(leads_outside, root, folder):
             return await asyncio.to_thread(walk_local, root, folder, suffix, MAX_LISTED)

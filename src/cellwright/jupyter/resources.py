@@ -2,12 +2,13 @@
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from urllib.parse import unquote
 
-from cellwright.core.clean import clean
+from cellwright.core.clean import clean, clean_html
 from cellwright.core.errors import InvalidUri, NotFound
 from cellwright.core.resources import Changes, Content, ResourceInfo, ResourceTemplate, ResourceUpdated
 from cellwright.core.types import Call
@@ -106,7 +107,12 @@ def _parsed(uri: str) -> tuple[NotebookPath, str | None, int | None]:
         )
     cell = found["cell"]
     number = found["number"]
-    path = NotebookPath.from_quoted(found["path"])
+    try:
+        path = NotebookPath.from_quoted(found["path"])
+    except UnicodeDecodeError:
+        raise InvalidUri(
+            f"{uri[:200]!r} is not valid UTF-8 once decoded", hint="quote the path's UTF-8 bytes"
+        ) from None
     return path, unquote(cell) if cell else None, int(number) if number else None
 
 
@@ -148,4 +154,6 @@ def _data(output: DataOutput) -> Content:
             return Content(base64.b64decode(value, validate=False), mime)
         except binascii.Error:
             raise NotFound("this output is not valid base64", hint="run the cell again") from None
-    return Content(clean(value).text if isinstance(value, str) else str(value), mime)
+    if not isinstance(value, str):
+        return Content(json.dumps(value, ensure_ascii=False), "application/json")
+    return Content((clean_html(value) if mime == "text/html" else clean(value)).text, mime)

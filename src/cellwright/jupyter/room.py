@@ -29,6 +29,7 @@ from pycrdt import (
     read_message,
 )
 
+from cellwright.core.clean import clean
 from cellwright.core.errors import CellwrightError, InvalidArgument, NotFound, Unavailable
 from cellwright.jupyter.errors import JupyterDenied, RoomLost, UnknownOutcome
 from cellwright.jupyter.port import RoomAccess, RoomClosed
@@ -45,6 +46,8 @@ RAW = 2
 """Jupyter's own message type, beside those of the Y protocol."""
 REMOTE = "remote"
 """The origin of transactions that came from others: they are not sent back."""
+NAME_CHARACTERS = 60
+MAX_NAMES = 50
 
 
 def came_from_others(transaction: object) -> bool:
@@ -167,11 +170,15 @@ class Room:
         """The names of those who are here too, as far as they have said."""
         names: list[str] = []
         for client, state in self.awareness.states.items():
-            user: dict[str, object] = state.get("user") or {}
-            # A server may take part itself, without being anybody.
-            if client != self.awareness.client_id and user:
-                names.append(str(user.get("display_name") or user.get("name") or "somebody"))
-        return names
+            # A server may take part itself, without being anybody; and what a peer says of itself may be anything.
+            said: object = state
+            about = cast("dict[str, object]", said).get("user") if isinstance(said, dict) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+            if client == self.awareness.client_id or not isinstance(about, dict) or not about:
+                continue
+            user = cast("dict[str, object]", about)
+            name = user.get("display_name") or user.get("name")
+            names.append(clean(name).text[:NAME_CHARACTERS] if isinstance(name, str) else "somebody")
+        return names[:MAX_NAMES]
 
     async def leave(self) -> None:
         """Say goodbye and close. What was changed and not yet flushed is sent first."""

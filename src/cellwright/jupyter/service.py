@@ -147,6 +147,8 @@ class LiveNotebooks:
         found = await kernels.session_of(path)
         if found is not None:
             return found
+        # Jupyter starts a kernel for any path, also one that does not exist.
+        await connected.found.jupyter.documents.stat(path)
         name = kernel_name or await self._named_kernel(connected, path)
         return await kernels.start_session(path, kernel_name=name)
 
@@ -174,6 +176,7 @@ class LiveNotebooks:
             return await self.session(call, path, kernel_name=kernel_name)
         if kernel_name is not None and kernel_name != session.kernel.name:
             return await self.assign(call, path, kernel_name)
+        (await connected.kernels.queue(session.kernel.id)).expect_restart()
         await kernels.restart(session.kernel.id)
         return session
 
@@ -219,7 +222,11 @@ class LiveNotebooks:
         document = await stack.enter_async_context(connected.rooms.notebook(path))
         holder = _Holder(connected.rooms, path, document, stack)
         jobs = [holder.job(cell_id, queue) for cell_id in cell_ids]
-        execution = queue.submit(call.principal.id, jobs, checkpoint=holder.save)
+        try:
+            execution = queue.submit(call.principal.id, jobs, checkpoint=holder.save)
+        except CellwrightError:
+            await stack.aclose()
+            raise
         task = asyncio.create_task(holder.hold(execution), name=f"hold {execution.id}")
         self._holders.add(task)
         task.add_done_callback(self._holders.discard)

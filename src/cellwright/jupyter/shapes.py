@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 from cellwright.core.budget import estimate_tokens
@@ -18,6 +18,7 @@ PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 TEXTS = ("text/plain", "text/markdown", "text/latex", "text/html")
 HEAD_SHARE = 0.6
 MAX_PICTURES = 8
+MAX_DEPTH = 20
 OUTLINE_WIDTHS = (60, 30, 15)
 OUTLINE_TOKENS = 4_000
 
@@ -31,6 +32,7 @@ class Shaped:
     original_size: int = 0
     pictures: list[Image] = field(default_factory=list[Image])
     hidden: int = 0
+    room: int = MAX_PICTURES
 
 
 def cut_text(text: str, limit: int) -> tuple[str, bool]:
@@ -55,9 +57,11 @@ def output_uri(path: DocPath | str, cell_id: str, number: int) -> str:
     return f"{cell_uri(path, cell_id)}/outputs/{number}"
 
 
-def shape_outputs(outputs: Sequence[Output], limit: int, path: DocPath | None, cell_id: str) -> Shaped:
-    """All outputs of one cell, in order."""
-    shaped = Shaped()
+def shape_outputs(
+    outputs: Sequence[Output], limit: int, path: DocPath | None, cell_id: str, room: int = MAX_PICTURES
+) -> Shaped:
+    """All outputs of one cell, in order, with at most `room` pictures."""
+    shaped = Shaped(room=room)
     for number, output in enumerate(outputs):
         link = output_uri(path, cell_id, number) if path is not None and cell_id else ""
         made, cut = _shape(output, limit, link, shaped)
@@ -70,7 +74,7 @@ def _shape(output: Output, limit: int, link: str, shaped: Shaped) -> tuple[JsonO
     match output:
         case StreamOutput():
             text, cut = _text(output.text, limit, shaped)
-            return {"output_type": "stream", "name": output.name, "text": text}, cut
+            return {"output_type": "stream", "name": clean(output.name).text, "text": text}, cut
         case ErrorOutput():
             value, cut_value = _text(output.value, limit, shaped)
             lines, cut_lines = _text("\n".join(output.traceback), limit, shaped)
@@ -79,7 +83,7 @@ def _shape(output: Output, limit: int, link: str, shaped: Shaped) -> tuple[JsonO
         case DataOutput():
             return _shape_data(output, limit, link, shaped)
         case _:
-            return {"output_type": str(output.raw.get("output_type", "unknown")), "omitted": True}, True
+            return {"output_type": clean(str(output.raw.get("output_type", "unknown"))).text, "omitted": True}, True
 
 
 def _shape_data(output: DataOutput, limit: int, link: str, shaped: Shaped) -> tuple[JsonObject, bool]:
@@ -94,14 +98,15 @@ def _shape_data(output: DataOutput, limit: int, link: str, shaped: Shaped) -> tu
             shaped.original_size += len(str(value))
             data[mime] = _left_out(mime, len(str(value)), link)
         elif mime in TEXTS and isinstance(value, str):
-            source = clean_html(value).text if mime == "text/html" else value
-            data[mime], was_cut = _text(source, limit, shaped)
+            decoded = clean_html(value) if mime == "text/html" else None
+            shaped.hidden += decoded.hidden if decoded else 0
+            data[mime], was_cut = _text(decoded.text if decoded else value, limit, shaped)
             cut = cut or was_cut
         else:
-            data[mime], was_cut = _other(mime, value, limit, link, shaped)
+            data[clean(mime).text], was_cut = _other(mime, value, limit, link, shaped)
             cut = cut or was_cut
     kind = "execute_result" if output.is_result else "display_data"
-    made: JsonObject = {"output_type": kind, "data": data, "metadata": dict(output.metadata)}
+    made: JsonObject = {"output_type": kind, "data": data, "metadata": told(dict(output.metadata))}
     return {**made, "execution_count": output.execution_count}, cut
 
 
@@ -114,7 +119,7 @@ def _text(text: str, limit: int, shaped: Shaped) -> tuple[str, bool]:
 
 def _picture(encoded: str, mime: str, link: str, shaped: Shaped) -> JsonObject:
     shaped.original_size += len(encoded)
-    if len(shaped.pictures) >= MAX_PICTURES:
+    if len(shaped.pictures) >= shaped.room:
         return _left_out(mime, len(encoded), link)
     fitted = fit_output_image(encoded, mime)
     if not isinstance(fitted, FittedImage):
@@ -127,23 +132,26 @@ def _other(mime: str, value: object, limit: int, link: str, shaped: Shaped) -> t
     size = len(str(value))
     shaped.original_size += size
     if mime.endswith("json") and size <= limit:
-        return value, False
+        return told(value), False
     return _left_out(mime, size, link), True
 
 
 def _left_out(mime: str, size: int, link: str) -> JsonObject:
-    return {"omitted": mime, "size": size, **({"resource": link} if link else {})}
+    return {"omitted": clean(mime).text, "size": size, **({"resource": link} if link else {})}
 
 
-def shape_cell(cell: Cell, path: DocPath, limit: int, outputs: str) -> tuple[JsonObject, list[Image]]:
+def shape_cell(
+    cell: Cell, path: DocPath, limit: int, outputs: str, room: int = MAX_PICTURES
+) -> tuple[JsonObject, list[Image]]:
     """A cell as `read_nb_cells` gives it. `outputs` is full, summary or none."""
-    source, cut = cut_text(cell.source, limit)
-    shaped = shape_outputs(cell.outputs, limit, path, cell.id) if outputs == "full" else Shaped()
+    cleaned = clean(cell.source)
+    source, cut = cut_text(cleaned.text, limit)
+    shaped = shape_outputs(cell.outputs, limit, path, cell.id, room) if outputs == "full" else Shaped()
     shown = shaped.outputs if outputs != "summary" else [_summary(output) for output in cell.outputs]
     made: JsonObject = {
         "index": cell.index,
         "id": cell.id,
-        "cell_type": cell.head.cell_type,
+        "cell_type": clean(cell.head.cell_type).text,
         "source": source,
         "revision": cell.head.revision,
         "metadata": _told(cell.metadata),
@@ -153,26 +161,30 @@ def shape_cell(cell: Cell, path: DocPath, limit: int, outputs: str) -> tuple[Jso
     }
     if cell.head.running:
         made["running"] = True
-    if shaped.hidden:
-        made["hidden_characters_removed"] = shaped.hidden
+    if hidden := shaped.hidden + cleaned.hidden:
+        made["hidden_characters_removed"] = hidden
     return made, shaped.pictures
 
 
 def _summary(output: Output) -> JsonObject:
     match output:
         case StreamOutput():
-            return {"output_type": "stream", "name": output.name, "size": len(output.text)}
+            return {"output_type": "stream", "name": clean(output.name).text, "size": len(output.text)}
         case ErrorOutput():
-            return {"output_type": "error", "name": output.name, "value": cut_text(clean(output.value).text, 200)[0]}
+            return {
+                "output_type": "error",
+                "name": clean(output.name).text,
+                "value": cut_text(clean(output.value).text, 200)[0],
+            }
         case DataOutput():
-            return {"output_type": "display_data", "mime": sorted(output.data)}
+            return {"output_type": "display_data", "mime": [clean(mime).text for mime in sorted(output.data)]}
         case _:
             return {"output_type": "unknown"}
 
 
 def _told(metadata: Mapping[str, Any]) -> JsonObject:
     """A cell's metadata without what JupyterLab keeps for itself."""
-    return {key: value for key, value in metadata.items() if key not in {"trusted", "execution"}}
+    return told({key: value for key, value in metadata.items() if key not in {"trusted", "execution"}})
 
 
 def outline(heads: Sequence[CellHead]) -> list[str]:
@@ -187,19 +199,39 @@ def outline(heads: Sequence[CellHead]) -> list[str]:
 
 def outline_line(index: int, head: CellHead, width: int) -> str:
     """A cell in short: index, id, kind, count, size, state, first line."""
-    first = clean(head.source.strip().split("\n", 1)[0]).text
+    first = next(iter(clean(head.source.strip()[:500]).text.splitlines()), "")
     first = first if len(first) <= width else first[: width - 1] + "…"
     lines = head.source.count("\n") + 1 if head.source else 0
-    kind = {"code": "code", "markdown": "md"}.get(head.cell_type, head.cell_type)
+    kind = {"code": "code", "markdown": "md"}.get(head.cell_type, one_word(head.cell_type))
     count = f"[{head.execution_count}] " if head.execution_count is not None else ""
     marks = ("running " if head.running else "") + ("failed " if head.failed else "")
     outputs = f"{head.output_count}out " if head.output_count else ""
-    return f"{index} {head.id[:12]} {kind} {count}{lines}L {outputs}{marks}| {first}"
+    return f"{index} {one_word(head.id)} {kind} {count}{lines}L {outputs}{marks}| {first}"
 
 
-def shape_run(cell: CellRunView, path: DocPath | None, limit: int) -> tuple[JsonObject, list[Image]]:
+def one_word(text: str) -> str:
+    """Somebody else's name for a thing, so that it cannot look like more than one word of ours."""
+    return "".join(character if character.isprintable() and not character.isspace() else "?" for character in text[:12])
+
+
+def told(value: object, depth: int = 0) -> Any:  # noqa: ANN401 - JSON
+    """Somebody else's JSON for a model: cleaned, and not deeper than anybody reads."""
+    if isinstance(value, str):
+        return clean(value).text
+    if isinstance(value, dict | list) and depth >= MAX_DEPTH:
+        return "…"
+    if isinstance(value, dict):
+        return {clean(key).text: told(item, depth + 1) for key, item in cast("dict[str, object]", value).items()}
+    if isinstance(value, list):
+        return [told(item, depth + 1) for item in cast("list[object]", value)]
+    return value
+
+
+def shape_run(
+    cell: CellRunView, path: DocPath | None, limit: int, room: int = MAX_PICTURES
+) -> tuple[JsonObject, list[Image]]:
     """One cell's run as the seed's `execution_results` gives it, with what happened to it."""
-    shaped = shape_outputs(cell.outputs, limit, path, cell.cell_id)
+    shaped = shape_outputs(cell.outputs, limit, path, cell.cell_id, room)
     made: JsonObject = {
         "id": cell.cell_id,
         "status": cell.state.value,
@@ -233,10 +265,10 @@ def shape_execution(view: ExecutionView, path: DocPath | None, limit: int) -> tu
     results: list[JsonObject] = []
     pictures: list[Image] = []
     for cell in view.cells:
-        made, shown = shape_run(cell, path, limit)
+        made, shown = shape_run(cell, path, limit, MAX_PICTURES - len(pictures))
         results.append(made)
         pictures += shown
     shaped: JsonObject = {"execution_results": results, "execution_id": view.id, "status": view.state.value}
     if view.notes:
         shaped["notes"] = list(view.notes)
-    return shaped, pictures[:MAX_PICTURES]
+    return shaped, pictures

@@ -1,10 +1,10 @@
 """Our tools and resources as an MCP server, on the SDK's low-level class."""
 
-import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from secrets import token_hex
 from typing import Any
 
 from mcp import MCPError
@@ -18,15 +18,16 @@ from cellwright.app.gate import MODERN, PRINCIPAL_KEY
 from cellwright.app.log import log_event
 from cellwright.app.protocol.convert import as_result, content_of, describe, protocol_error
 from cellwright.app.protocol.watching import Context, Watching
-from cellwright.app.results import Answer, answer_error, answer_result
+from cellwright.app.results import Answer, answer_error, answer_result, masked
 from cellwright.app.tasks import Task, Tasks
 from cellwright.core.errors import INTERNAL_ERROR, INTERNAL_MESSAGE, CellwrightError, InvalidUri, NotFound
 from cellwright.core.resources import Changes, Resources
-from cellwright.core.types import Call, Principal
+from cellwright.core.types import Call, Principal, Secret
 
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 PAGE = 200
 TOOLS_FRESH_MS = 300_000
+SHORTEST_SECRET = 8
 HEADER_TOOLSETS = "x-mcp-toolsets"
 HEADER_TOOLS = "x-mcp-tools"
 HEADER_EXCLUDE = "x-mcp-exclude-tools"
@@ -58,8 +59,12 @@ class CellwrightServer(Server[None]):
         local: Principal | None = None,
         observe: Observe = lambda _tool, _outcome, _seconds: None,
         telemetry: bool = False,
+        secrets: Sequence[Secret] = (),
     ) -> None:
-        """`local` is who calls over stdio, where there is no token; over HTTP every request carries its principal."""
+        """`local` is who calls over stdio, where there is no token; over HTTP every request carries its principal.
+
+        `secrets` never leave in a result.
+        """
         self._watching = Watching(changes, self.call_of, self._provider)
         super().__init__(
             "cellwright",
@@ -86,6 +91,7 @@ class CellwrightServer(Server[None]):
         self._result_tokens = result_tokens
         self._local = local
         self._observe = observe
+        self._secrets = [secret.reveal() for secret in secrets if len(secret.reveal()) >= SHORTEST_SECRET]
         self.extensions[TASKS_EXTENSION] = {}
         # Not by the constructor, whose type does not know the shape of a task.
         self.add_request_handler("tools/call", wire.CallToolRequestParams, self.call_tool)
@@ -102,7 +108,7 @@ class CellwrightServer(Server[None]):
             principal=self._principal(ctx),
             connection=_connection_name(ctx),
             client=client.client_info.name if client else "",
-            request_id=secrets.token_hex(4),
+            request_id=token_hex(4),
             report=ctx.session.report_progress,
         )
 
@@ -152,7 +158,7 @@ class CellwrightServer(Server[None]):
             taken = offered.signature.parse(arguments)
             first = (offered.service, call) if offered.signature.takes_call else (offered.service,)
             result = await offered.tool.function(*first, **taken)
-            answer = answer_result(result, offered.signature, self._result_tokens)
+            answer = masked(answer_result(result, offered.signature, self._result_tokens), self._secrets)
             outcome = "failed" if answer.failed else "ok"
         except CellwrightError as error:
             outcome = error.code

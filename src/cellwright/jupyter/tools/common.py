@@ -7,6 +7,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 from pydantic import Field
 from pydantic_core import to_json
 
+from cellwright.core.errors import CellwrightError
 from cellwright.core.toolset import Image, Link, Reply
 from cellwright.core.types import Call
 from cellwright.jupyter.backing import Acknowledged
@@ -42,8 +43,13 @@ def places(notebook: Notebook, ids: list[str]) -> list[JsonObject]:
     """Where cells are now, and their revisions: what the next call needs."""
     found: list[JsonObject] = []
     for cell_id in ids:
-        index = notebook.index_of(cell_id)
-        found.append({"index": index, "id": cell_id, "revision": notebook.head(index).revision})
+        try:
+            index = notebook.index_of(cell_id)
+        except CellwrightError:
+            # The edit is done; that its cell is gone again, or shares its id with another, is no failure of it.
+            found.append({"index": None, "id": cell_id, "revision": None})
+        else:
+            found.append({"index": index, "id": cell_id, "revision": notebook.head(index).revision})
     return found
 
 

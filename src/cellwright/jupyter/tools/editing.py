@@ -1,14 +1,17 @@
 """Toolset `editing`: small, exact changes inside a notebook, taking them back, and finding things in many."""
 
-import re
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
+from regex import IGNORECASE, Pattern, escape
+from regex import compile as compile_pattern
+from regex import error as PatternError  # noqa: N812 - a class, whatever its name
 
 from cellwright.core.clean import clean
-from cellwright.core.errors import CellwrightError, InvalidArgument
+from cellwright.core.errors import CellwrightError, DeadlineExceeded, InvalidArgument
 from cellwright.core.toolset import Reply, Toolset, read, write
 from cellwright.core.types import Call
 from cellwright.jupyter.model import (
@@ -44,6 +47,7 @@ from cellwright.jupyter.undo import undo
 DIFF_LINES = 40
 SNIPPET_CHARACTERS = 160
 MAX_PATTERN = 500
+MATCH_SECONDS = 1.0
 MAX_NOTEBOOKS_SEARCHED = 2_000
 
 Cell = Annotated[str | int, Field(description="id or index")]
@@ -170,7 +174,8 @@ async def search_nbs(
         except CellwrightError:
             unread.append(file)
             continue
-        hits += _hits(checked, cells, pattern, where, limit - len(hits))
+        # In a thread, by an engine that lets others run meanwhile and gives up in time: the pattern may be anything.
+        hits += await asyncio.to_thread(_hits, checked, cells, pattern, where, limit - len(hits))
         if len(hits) >= limit:
             break
     return {
@@ -181,12 +186,12 @@ async def search_nbs(
     }
 
 
-def _pattern(query: str, *, regex: bool, case_sensitive: bool) -> re.Pattern[str]:
+def _pattern(query: str, *, regex: bool, case_sensitive: bool) -> Pattern[str]:
     if not query or len(query) > MAX_PATTERN:
         raise InvalidArgument(f"query must have 1 to {MAX_PATTERN} characters")
     try:
-        return re.compile(query if regex else re.escape(query), 0 if case_sensitive else re.IGNORECASE)
-    except re.error as error:
+        return compile_pattern(query if regex else escape(query), 0 if case_sensitive else IGNORECASE)
+    except PatternError as error:
         raise InvalidArgument(
             f"query is not a regular expression: {error}", hint="regex: false searches it literally"
         ) from None
@@ -206,9 +211,7 @@ def _cells_of(content: JsonObject) -> list[CellText]:
     ]
 
 
-def _hits(
-    path: NotebookPath, cells: list[CellText], pattern: re.Pattern[str], where: str, most: int
-) -> list[JsonObject]:
+def _hits(path: NotebookPath, cells: list[CellText], pattern: Pattern[str], where: str, most: int) -> list[JsonObject]:
     found: list[JsonObject] = []
     for index, (cell_id, source, outputs) in enumerate(cells):
         texts: list[tuple[str, str]] = [("source", source)] if where != "outputs" else []
@@ -233,10 +236,16 @@ def _hits(
     return found
 
 
-def _matching_lines(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(text.split("\n"), 1):
-        if pattern.search(line):
-            yield number, line
+def _matching_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, str]]:
+    try:
+        for number, line in enumerate(text.split("\n"), 1):
+            if pattern.search(line, timeout=MATCH_SECONDS, concurrent=True):
+                yield number, line
+    except TimeoutError:
+        raise DeadlineExceeded(
+            f"the expression took more than {MATCH_SECONDS:g} s on one line",
+            hint="write it without nested repetition, or search literally with regex: false",
+        ) from None
 
 
 def _texts(output: Output) -> list[str]:

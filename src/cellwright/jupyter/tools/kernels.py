@@ -20,41 +20,44 @@ from cellwright.jupyter.tools.common import DEFAULT_OUTPUT_SIZE, OutputSize, Pat
 INSPECT_SECONDS = 30.0
 VALUE_CHARACTERS = 300
 
-# Runs in the person's Python kernel without leaving a name behind, and prints one line of JSON.
+# Runs in the person's Python kernel in a namespace of its own: it leaves no name behind, `_` neither, and does not mind what the
+# notebook calls `print` or `type`. Prints one line of JSON.
 _LOOK = """
-def _():
-    import json, types
-    wanted = {names!r}
-    shown = {{}}
-    space = get_ipython().user_ns
-    hidden = set(get_ipython().user_ns_hidden)
-    for name in wanted or sorted(space):
-        if not wanted and (name.startswith("_") or name in hidden or isinstance(space[name], types.ModuleType)):
-            continue
-        if name not in space:
-            shown[name] = None
-            continue
-        value = space[name]
-        row = {{"type": type(value).__module__ + "." + type(value).__qualname__}}
-        for attribute in ("shape", "dtype"):
-            found = getattr(value, attribute, None)
-            if found is not None and not callable(found):
-                row[attribute] = str(found)[:80]
-        try:
-            row["length"] = len(value)
-        except Exception:
-            pass
-        try:
-            row["value"] = repr(value)[:{characters}]
-        except Exception as error:
-            row["value"] = "repr failed: " + type(error).__name__
-        shown[name] = row
-        if len(shown) >= {most}:
-            break
-    print(json.dumps(shown))
-_()
-del _
+import json, sys, types
+shown = {}
+for name in wanted or sorted(space):
+    if not wanted and (name.startswith("_") or name in hidden or isinstance(space[name], types.ModuleType)):
+        continue
+    if name not in space:
+        shown[name] = None
+        continue
+    value = space[name]
+    row = {"type": type(value).__module__ + "." + type(value).__qualname__}
+    for attribute in ("shape", "dtype"):
+        found = getattr(value, attribute, None)
+        if found is not None and not callable(found):
+            row[attribute] = str(found)[:80]
+    try:
+        row["length"] = len(value)
+    except Exception:
+        pass
+    try:
+        row["value"] = repr(value)[:characters]
+    except Exception as error:
+        row["value"] = "repr failed: " + type(error).__name__
+    shown[name] = row
+    if len(shown) >= most:
+        break
+sys.stdout.write(json.dumps(shown) + "\\n")
 """
+
+
+def _look(names: list[str]) -> str:
+    given = {"wanted": names, "characters": VALUE_CHARACTERS, "most": MAX_VARIABLES}
+    shell = '"space": get_ipython().user_ns, "hidden": get_ipython().user_ns_hidden'
+    return f'__import__("builtins").exec({_LOOK!r}, {{**{given!r}, {shell}}})'
+
+
 MAX_VARIABLES = 100
 
 
@@ -108,7 +111,7 @@ async def inspect_variables(
     language = (await queue.kernel.kernel_info()).language
     if language != "python":
         return await _inspected(queue, names, language)
-    code = _LOOK.format(names=names or [], characters=VALUE_CHARACTERS, most=MAX_VARIABLES)
+    code = _look(names or [])
     execution = queue.submit(call.principal.id, [Job(lambda: code, store_history=False)])
     view = await execution.wait(INSPECT_SECONDS)
     text = "".join(output.text for output in view.cells[0].outputs if isinstance(output, StreamOutput))

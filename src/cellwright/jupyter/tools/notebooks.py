@@ -14,8 +14,8 @@ from cellwright.jupyter.notebook import SourceChange
 from cellwright.jupyter.paths import DocPath, NotebookPath, folder_path, path_from_url
 from cellwright.jupyter.ranges import CellRange
 from cellwright.jupyter.service import LiveNotebooks, code_cells, require_run, wait_seconds
+from cellwright.jupyter.shapes import MAX_PICTURES, shape_cell
 from cellwright.jupyter.shapes import outline as outlined
-from cellwright.jupyter.shapes import shape_cell
 from cellwright.jupyter.tools.common import (
     DEFAULT_OUTPUT_SIZE,
     DEFAULT_WAIT,
@@ -153,7 +153,9 @@ async def read_nb_cells(
         for index in wanted:
             cell = view.cell(CellRange(start=index))
             size = weight(cell.outputs)
-            made, shown = await off_the_loop(size, shape_cell, cell, checked, max_cell_data, outputs)
+            made, shown = await off_the_loop(
+                size, shape_cell, cell, checked, max_cell_data, outputs, MAX_PICTURES - len(pictures)
+            )
             left -= estimate_tokens(compact(made))
             if left < 0 and cells:
                 break
