@@ -73,17 +73,6 @@ async def test_a_kernel_restarted_by_somebody_while_a_cell_runs(
         assert plain(await do("execute_nb_cells", path=path, ranges=[{"start": 2}])) == "False"
 
 
-@requirement("traps:kernel:restart-then-run")
-async def test_what_is_run_after_a_restart_is_run(ours: HttpServer, jupyter_server: JupyterServer, folder: str) -> None:
-    path = f"{folder}/n.ipynb"
-    write_notebook(jupyter_server.root, path, ["kept = 1", SLOW, "'kept' in dir()"])
-    async with agent_of(ours) as do:
-        await do("execute_nb_cells", path=path, ranges=[{"start": 0}])
-        await do("execute_nb_cells", path=path, ranges=[{"start": 1}], timeout=0.5)
-        await do("restart_nb_kernel", path=path, exec=False)
-        assert plain(await do("execute_nb_cells", path=path, ranges=[{"start": 2}])) == "False"
-
-
 @requirement("traps:kernel:no-notebook")
 async def test_no_kernel_is_started_for_a_notebook_that_is_not_there(
     ours: HttpServer, jupyter_server: JupyterServer, folder: str

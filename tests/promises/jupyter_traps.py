@@ -3,7 +3,6 @@
 PROMISES = {
     "traps:kernel:killed": "A kernel killed while a cell runs is an error that names the loss, and the next run works in a new one.",
     "traps:kernel:restarted": "A kernel that somebody restarts by REST while a cell runs ends that run; what is asked for later runs.",
-    "traps:kernel:restart-then-run": "A run asked for after restart_nb_kernel has answered is run, whatever ran before.",
     "traps:kernel:no-notebook": "Restarting the kernel of a notebook that is not there starts none.",
     "traps:kernel:looked-at": "Looking at variables leaves the person's own names and last result as they were, whatever they shadow.",
     "traps:size:ten-thousand": "In a notebook of 10,000 cells one cell is read and edited as in a small one, and the outline is bounded.",

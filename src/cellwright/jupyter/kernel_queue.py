@@ -46,7 +46,6 @@ class KernelQueue:
         self._tasks: set[asyncio.Task[None]] = set()
         self._interrupting = asyncio.Lock()
         self._known_restarts = kernel.restarts
-        self._restart_expected = False
         self._latest: WeakValueDictionary[str, CellRun] = WeakValueDictionary()
 
     @property
@@ -76,11 +75,6 @@ class KernelQueue:
                 cell.job.sink.announce()
         self._ensure_worker()
         return execution
-
-    def expect_restart(self) -> None:
-        """The kernel is about to be restarted because somebody asked: what waits for its variables is not run."""
-        self._drop_waiting("the kernel was restarted before its turn, and its variables are lost")
-        self._restart_expected = self._current is not None
 
     async def close(self) -> None:
         """Run nothing more. What waits is reported as not run; what runs goes on in the kernel, unwatched."""
@@ -201,11 +195,7 @@ class KernelQueue:
         if isinstance(error, KernelDied | KernelGone):
             cell.state = RunState.DIED
             self._known_restarts = self.kernel.restarts
-            if self._restart_expected:
-                # What waited then was dropped then; what waits now was asked for after the restart.
-                self._restart_expected = False
-            else:
-                self._drop_waiting("the kernel died before its turn, and its variables are lost")
+            self._drop_waiting("the kernel died before its turn, and its variables are lost")
         else:
             cell.state = RunState.ERROR if cell.state is RunState.RUNNING else RunState.NOT_RUN
 

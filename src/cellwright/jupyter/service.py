@@ -176,7 +176,6 @@ class LiveNotebooks:
             return await self.session(call, path, kernel_name=kernel_name)
         if kernel_name is not None and kernel_name != session.kernel.name:
             return await self.assign(call, path, kernel_name)
-        (await connected.kernels.queue(session.kernel.id)).expect_restart()
         await kernels.restart(session.kernel.id)
         return session
 
