@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 STAMP := $(VENV)/.installed
 EXTRAS := all
+# Most tests wait for a server, a kernel or a browser, so more of them run at once than there are cores.
+TEST_PROCESSES ?= 3
 
 .PHONY: run test install lint format bench docs clean help
 
@@ -31,7 +33,7 @@ run: install
 	$(BIN)/cellwright serve --lab --root workspace
 
 test: install
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal
 
 lint: install
 	$(BIN)/ruff check .
