@@ -1,0 +1,1 @@
+"""Notebooks as files: one model, and the formats it is written in and read from."""

@@ -1,0 +1,15 @@
+"""Promises about notebooks as files."""
+
+PROMISES = {
+    "formats:srcmd:book-file-book": "A book in normal form, written as srcmd and read back, is the same book.",
+    "formats:srcmd:file-book-file": "A srcmd file laid out by the rules, read and written again, is the same file.",
+    "formats:srcmd:strict": "A srcmd file that breaks the grammar is refused in words that say what is wrong.",
+    "formats:srcmd:losses": "What srcmd cannot hold of a book is changed as little as possible and named.",
+    "formats:srcmd:external": "A book in the external form, README and files, is the same book.",
+    "formats:ipynb:round-trip": "A book written as ipynb and read back is the same book, with ids, outputs and metadata.",
+    "formats:ipynb:valid": "What is written as ipynb is valid nbformat 4.5.",
+    "formats:json:round-trip": "A book written in our JSON form and read back is the same book.",
+    "formats:md:reading": "Markdown is read as a book: title, prose, and fenced code with a language as cells.",
+    "formats:md:writing": "A book is written as Markdown with its text outputs, and what is left out is named.",
+    "formats:refused": "Text that is not of the format it is said to have is refused with INVALID_FORMAT, whatever it is.",
+}
