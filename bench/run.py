@@ -18,10 +18,13 @@ from programs import HTTP, STDIO
 from servers import serving
 from wire import BenchError
 
+from storage import storage
+
 BENCHMARKS: dict[str, Benchmark] = {
     "stdio": partial(serving, STDIO),
     "http": partial(serving, HTTP),
     "notebooks": notebooks,
+    "storage": storage,
 }
 
 

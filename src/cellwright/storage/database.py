@@ -7,17 +7,18 @@
         await database.write(work)
 
 A transaction's work is a plain function: it reads and writes through `tx` and nothing else, and may be run again if the engine asks for
-it. What it raises undoes everything. The SQL is the common subset of SQLite and PostgreSQL (`?` for values, `ON CONFLICT`, `RETURNING`);
-where the two differ, a part asks `database.engine` once and chooses.
+it. What it raises undoes everything; so does a failed statement, even if the work swallows it. The SQL is the common subset of SQLite
+and PostgreSQL (`?` for values, `ON CONFLICT`, `RETURNING`, no `LIKE`: its idea of case differs); where the two differ, a part asks
+`database.engine` once and chooses. Text compares and sorts by code point in both.
 """
 
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
+from cellwright.storage.values import Row, Value
+
 T = TypeVar("T")
-Value = str | int | float | bytes | None
-Row = tuple[Value, ...]
 
 
 class Engine(StrEnum):
@@ -26,7 +27,10 @@ class Engine(StrEnum):
 
 
 class Transaction(Protocol):
-    """One transaction, seen by the work that runs in it."""
+    """One transaction, seen by the work that runs in it.
+
+    InvalidArgument for a value that cannot be kept as it is; Conflict for a row that would stand twice or point at nothing.
+    """
 
     def run(self, sql: str, *values: Value) -> int:
         """Change something. How many rows that were."""
@@ -40,7 +44,7 @@ class Transaction(Protocol):
 
 
 class Database(Protocol):
-    """Where everything durable is."""
+    """Where everything durable is. Nothing is opened before it is used."""
 
     @property
     def engine(self) -> Engine: ...
@@ -50,7 +54,16 @@ class Database(Protocol):
         ...
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
-        """Run work that changes things. When this returns, it is on disk; if it raises, nothing happened."""
+        """Run work that changes things. When this returns, it is on disk; if it raises, nothing happened.
+
+        A caller that is cancelled leaves the work undone, unless it was already being committed.
+        """
         ...
 
-    async def close(self) -> None: ...
+    async def change_mark(self) -> str:
+        """A text that differs once anybody, here or in another process, has changed something. Compare it, nothing else."""
+        ...
+
+    async def close(self) -> None:
+        """Wait for what is being written, then let go of everything."""
+        ...
