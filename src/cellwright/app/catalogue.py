@@ -7,7 +7,7 @@ from typing import Any
 
 from cellwright.core.arguments import Signature, nearest, signature_of
 from cellwright.core.errors import ConfigError, Forbidden, InvalidArgument
-from cellwright.core.toolset import Effect, Tool, Toolset
+from cellwright.core.toolset import Effect, FailureShape, Tool, Toolset
 from cellwright.core.types import Principal, Scope
 
 ALL = "all"
@@ -52,6 +52,7 @@ class OfferedTool:
     toolset: str
     service: object
     signature: Signature
+    failure: FailureShape | None = None
 
     @property
     def name(self) -> str:
@@ -72,7 +73,7 @@ class Catalogue:
     def __init__(self, toolsets: Sequence[Toolset], chosen: Selection) -> None:
         self.toolsets = tuple(toolsets)
         self._tools = {
-            tool.name: OfferedTool(tool, toolset.name, toolset.service, signature_of(tool.function))
+            tool.name: OfferedTool(tool, toolset.name, toolset.service, signature_of(tool.function), toolset.failure)
             for toolset in toolsets
             for tool in toolset.tools
         }

@@ -50,6 +50,15 @@ class Parser(argparse.ArgumentParser):
             found = next(children[word] for children in _subcommands(found) if word in children)
         return found
 
+    def commands(self) -> list[str]:
+        """Every command by its whole name, those of commands included: `serve`, `token create`, …"""
+        found: list[str] = []
+        for children in _subcommands(self):
+            for name, child in children.items():
+                below = cast("Parser", child).commands()
+                found += [f"{name} {one}" for one in below] or [name]
+        return found
+
     def _suggestion(self, message: str) -> str:
         unknown = re.search(r"unrecognized arguments: (\S+)", message) or re.search(
             r"invalid choice: '([^']*)'", message
@@ -57,7 +66,10 @@ class Parser(argparse.ArgumentParser):
         if unknown is None:
             return ""
         word = unknown[1].partition("=")[0]
-        meant = nearest(word, sorted(_known_flags(self)) if word.startswith("-") else sorted(_known_choices(self)))
+        # Of a wrong choice the message itself names what there is; a flag may belong to any command.
+        _, _, choices = message.partition("choose from ")
+        known = re.findall(r"[\w-]+", choices) or (_known_flags(self) if word.startswith("-") else _known_choices(self))
+        meant = nearest(word, sorted(known))
         return f"; did you mean {meant!r}?" if meant else ""
 
 
@@ -106,7 +118,7 @@ def _add_setting(section: argparse._ArgumentGroup, spec: Spec) -> None:  # pyrig
 
 # The keys of clients.CLIENTS, which only this command needs: `serve` must start fast.
 CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "zed")
-SERVER_GROUPS = ("Workspace", "Tools", "Jupyter")
+SERVER_GROUPS = ("Workspace", "Tools", "Jupyter", "Storage", "Scratch")
 HTTP_GROUPS = (*SERVER_GROUPS, "HTTP", "OAuth")
 
 
@@ -163,7 +175,36 @@ def make_parser() -> Parser:
     _add_settings(doctor, HTTP_GROUPS)
     _add_install(commands)
     _add_token(commands)
+    _add_storage(commands)
     return parser
+
+
+def _add_storage(commands: "argparse._SubParsersAction[Parser]") -> None:  # pyright: ignore[reportPrivateUsage]
+    backup = commands.add_parser(
+        "backup",
+        help="copy the database to a file while it is in use",
+        description="Write a copy of the database, as it is at this moment, to a new file. Whoever uses it goes on.",
+        usage="cellwright backup FILE [SETTINGS]",
+    )
+    backup.add_argument("file", metavar="FILE", type=Path, help="a file that does not exist yet")
+    restore = commands.add_parser(
+        "restore",
+        help="go back to a backup",
+        description="Put a backup in the place of the database. What was there is kept beside it, with the ending .bak.",
+        usage="cellwright restore FILE [--force] [SETTINGS]",
+    )
+    restore.add_argument("file", metavar="FILE", type=Path, help="a file that backup wrote")
+    restore.add_argument(
+        "--force", action="store_true", help="also if the database has changes that the backup does not have"
+    )
+    vacuum = commands.add_parser(
+        "vacuum",
+        help="give room of deleted things back to the disk",
+        description="Rewrite the database without the room that deleted things left.",
+        usage="cellwright vacuum [SETTINGS]",
+    )
+    for command in (backup, restore, vacuum):
+        _add_settings(command, ("Workspace", "Storage"))
 
 
 def _add_install(commands: "argparse._SubParsersAction[Parser]") -> None:  # pyright: ignore[reportPrivateUsage]
@@ -236,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _command(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
-    from cellwright.app import commands  # noqa: PLC0415 - `--help` and wrong flags answer without loading the server
+    from cellwright.app import commands, storage_commands  # noqa: PLC0415 - `--help` and wrong flags answer without loading the server
 
     over_http = options.command == "serve" or getattr(options, "transport", "") == "streamable-http"
     known: dict[str, Callable[[argparse.Namespace], int]] = {
@@ -244,6 +285,9 @@ def _command(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]
         "doctor": lambda given: commands.doctor(settings_from(given), as_json=given.json),
         "install": commands.install,
         "token": commands.token,
+        "backup": lambda given: storage_commands.back_up(settings_from(given), given.file),
+        "restore": lambda given: storage_commands.restore_from(settings_from(given), given.file, force=given.force),
+        "vacuum": lambda given: storage_commands.give_room_back(settings_from(given)),
     }
     if over_http:
         return lambda given: commands.serve_http(settings_from(given))

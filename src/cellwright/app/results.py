@@ -10,7 +10,7 @@ from cellwright.core.arguments import Signature
 from cellwright.core.budget import MAX_TOKENS, MINIMUM_TOKENS, cut, estimate_tokens, fit
 from cellwright.core.errors import CellwrightError
 from cellwright.core.tokens import MOST_TOKENS_PER_CHARACTER
-from cellwright.core.toolset import Image, Link, Reply
+from cellwright.core.toolset import FailureShape, Image, Link, Reply
 
 TRUNCATED = "cellwright/truncated"
 
@@ -73,8 +73,11 @@ def _conforming(value: object, schema: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def answer_error(error: CellwrightError) -> Answer:
+def answer_error(error: CellwrightError, shape: FailureShape | None = None) -> Answer:
     """The answer for a call that failed in a way the caller can act on."""
+    if shape is not None:
+        data = shape(error)
+        return Answer((compact_json(data),), data, failed=True)
     return Answer((f"{error.code}: {error}",), {"ok": False, "error": error.as_json()}, failed=True)
 
 

@@ -118,6 +118,41 @@ class Settings:
         "Jupyter", "minutes after which an open document that nobody uses is left", default=5.0, low=0.1
     )
 
+    allow_hidden: bool = _setting(
+        "Jupyter", "let the document tools at files and folders whose name begins with a dot", default=False
+    )
+
+    database: Secret | None = _setting(
+        "Storage",
+        "where pads and all else that lasts is kept: a file, or postgresql://user:password@host/name; "
+        "else a file in the state folder",
+        default=None,
+    )
+    scratch_max_pads: int = _setting("Scratch", "pads one caller may have; 0 means no limit", default=1024, low=0)
+    scratch_max_cells: int = _setting("Scratch", "cells a pad may have; 0 means no limit", default=1024, low=0)
+    scratch_max_cell_bytes: int = _setting(
+        "Scratch", "largest content of a cell, in bytes; 0 means no limit", default=1 << 20, low=0
+    )
+    scratch_max_metadata_bytes: int = _setting(
+        "Scratch", "largest metadata of a pad or a cell, in bytes; 0 means no limit", default=256 << 10, low=0
+    )
+    scratch_max_schema_bytes: int = _setting(
+        "Scratch", "largest JSON Schema, in bytes; 0 means no limit", default=256 << 10, low=0
+    )
+    scratch_eviction: str = _setting(
+        "Scratch",
+        "at the limit of pads: discard the least recently used, fail, or preempt (idle ones go in the background)",
+        default="discard",
+        choices=("discard", "fail", "preempt"),
+    )
+    scratch_preempt_age: float = _setting(
+        "Scratch", "hours without use after which preempt deletes a pad", default=24.0, low=0
+    )
+    scratch_preempt_interval: float = _setting(
+        "Scratch", "minutes between two looks of preempt", default=10.0, low=0.01
+    )
+    scratch_validation_timeout: float = _setting("Scratch", "seconds a validation may take", default=10.0, low=0.01)
+
     def __post_init__(self) -> None:
         for spec in SPECS:
             spec.check(getattr(self, spec.name))

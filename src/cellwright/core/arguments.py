@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, PydanticInvalidForJsonSchema, TypeAdapter, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PydanticInvalidForJsonSchema,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 from pydantic_core import PydanticSerializationError, to_json
 
 from cellwright.core.errors import InvalidArgument
@@ -75,7 +83,7 @@ class Signature:
             ) from None
         except ValidationError as error:
             raise _explained(error) from None
-        return {name: getattr(parsed, name) for name in type(parsed).model_fields}
+        return {name.removesuffix("_"): getattr(parsed, name) for name in type(parsed).model_fields}
 
     def _with_known_names(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         given: dict[str, Any] = {}
@@ -96,10 +104,14 @@ def signature_of(function: Callable[..., Any]) -> Signature:
     signature = inspect.signature(function, eval_str=True)
     parameters = list(signature.parameters.values())[1:]
     takes_call = bool(parameters) and parameters[0].annotation is Call
-    fields: dict[str, Any] = {
-        parameter.name: (parameter.annotation, ... if parameter.default is parameter.empty else parameter.default)
-        for parameter in (parameters[1:] if takes_call else parameters)
-    }
+    fields: dict[str, Any] = {}
+    for parameter in parameters[1:] if takes_call else parameters:
+        default = ... if parameter.default is parameter.empty else parameter.default
+        if hasattr(BaseModel, parameter.name):
+            # `schema`, `copy`, … are names that the model has itself.
+            fields[f"{parameter.name}_"] = (parameter.annotation, Field(default, alias=parameter.name))
+        else:
+            fields[parameter.name] = (parameter.annotation, default)
     model = create_model(f"{function.__name__}_arguments", __base__=_Arguments, **fields)
     returns = signature.return_annotation
     if get_origin(returns) is Reply:

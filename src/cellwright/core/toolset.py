@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
+from cellwright.core.errors import CellwrightError
 from cellwright.core.types import Scope
 
 T = TypeVar("T")
 ToolFunction = Callable[..., Awaitable[Any]]
+FailureShape = Callable[[CellwrightError], dict[str, Any]]
 
 
 class Effect(StrEnum):
@@ -119,3 +121,5 @@ class Toolset:
     summary: str
     tools: tuple[Tool, ...]
     service: object = field(default=None, repr=False)
+    failure: FailureShape | None = field(default=None, repr=False)
+    """How failures of these tools look as data, where their contract has a shape of its own."""

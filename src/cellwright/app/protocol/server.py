@@ -162,11 +162,11 @@ class CellwrightServer(Server[None]):
             outcome = "failed" if answer.failed else "ok"
         except CellwrightError as error:
             outcome = error.code
-            answer = answer_error(error)
+            answer = answer_error(error, offered.failure)
         except Exception:  # noqa: BLE001 - the edge of the process: a crash is logged whole and told in one line
             outcome = INTERNAL_ERROR
             log_event("crash", level=40, exc_info=True, tool=offered.name, request=call.request_id)
-            answer = answer_error(_Crash(f"{INTERNAL_MESSAGE} {call.request_id}"))
+            answer = answer_error(_Crash(f"{INTERNAL_MESSAGE} {call.request_id}"), offered.failure)
         finally:
             spent = time.perf_counter() - started
             self._observe(offered.name, outcome, spent)

@@ -1,0 +1,1 @@
+"""Scratch notebooks: durable pads of cells in any language, validated when asked, and found again."""

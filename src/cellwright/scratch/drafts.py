@@ -1,0 +1,167 @@
+"""What callers give, checked before any transaction: pure, so a refusal costs nothing and changes nothing."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from cellwright.core.errors import InvalidArgument, LimitReached
+from cellwright.scratch.model import (
+    Cell,
+    CellDraft,
+    InvalidId,
+    JsonObject,
+    Limits,
+    PadDraft,
+    SharedSchema,
+    checked_id,
+    checked_namespace,
+    checked_tags,
+)
+from cellwright.scratch.rows import dumped
+from cellwright.scratch.store import new_id
+
+MAX_LANGUAGE = 40
+
+
+def new_cells(drafts: Sequence[CellDraft], limits: Limits) -> list[Cell]:
+    """Cells ready to be stored, each with an id that no other of them has."""
+    if limits.cells and len(drafts) > limits.cells:
+        raise LimitReached(
+            f"{len(drafts)} cells are more than {limits.cells}, the limit of --scratch-max-cells",
+            details={"limit": limits.cells},
+        )
+    cells: list[Cell] = []
+    seen: set[str] = set()
+    for index, draft in enumerate(drafts):
+        checked = checked_draft(draft, limits)
+        cell_id = new_id() if checked.cell_id is None else checked_id(checked.cell_id, "cell_id")
+        if cell_id in seen:
+            raise InvalidId(f"cell_id {cell_id!r} is given twice", hint="leave it out, one is made")
+        seen.add(cell_id)
+        cells.append(
+            Cell(
+                cell_id,
+                index,
+                checked.language,
+                checked.content,
+                checked.metadata or {},
+                checked.tags or (),
+                checked.json_schema,
+                checked.validate,
+            )
+        )
+    return cells
+
+
+def checked_draft(draft: CellDraft, limits: Limits) -> CellDraft:
+    """The cell within its limits; tags of the metadata and tags beside it are the same thing."""
+    language = draft.language.strip()
+    if not language or len(language) > MAX_LANGUAGE or not language.isprintable():
+        raise InvalidArgument(
+            f"language {draft.language[:60]!r} is not a name", hint="for example py, md, json, sql, txt"
+        )
+    _no_nul(draft.content, "content")
+    _within(len(draft.content.encode()), limits.cell_bytes, "the cell's content", "--scratch-max-cell-bytes")
+    metadata, tags = draft.metadata, draft.tags
+    if metadata is not None:
+        metadata, inside = _without_tags(metadata)
+        tags = tags if inside is None else (*(tags or ()), *inside)
+        _within(
+            len(dumped(metadata).encode()), limits.metadata_bytes, "the cell's metadata", "--scratch-max-metadata-bytes"
+        )
+    if draft.json_schema is not None:
+        _within(
+            len(dumped(draft.json_schema).encode()), limits.schema_bytes, "json_schema", "--scratch-max-schema-bytes"
+        )
+    return CellDraft(
+        language,
+        draft.content,
+        draft.cell_id,
+        metadata,
+        None if tags is None else checked_tags(tags),
+        draft.json_schema,
+        draft.validate,
+    )
+
+
+def _without_tags(metadata: JsonObject) -> tuple[JsonObject, tuple[str, ...] | None]:
+    if "tags" not in metadata:
+        return metadata, None
+    given = metadata["tags"]
+    rest = {key: value for key, value in metadata.items() if key != "tags"}
+    if given is None:
+        return rest, ()
+    if not isinstance(given, list) or not all(isinstance(tag, str) for tag in cast("list[object]", given)):
+        raise InvalidArgument("metadata.tags is not a list of texts", hint='for example ["draft", "sql"]')
+    return rest, tuple(cast("list[str]", given))
+
+
+def pad_draft(metadata: Mapping[str, Any], limits: Limits) -> tuple[PadDraft, list[SharedSchema]]:
+    """A pad's metadata as the caller gives it: the canonical keys apart, the rest as it is."""
+    _within(len(dumped(metadata).encode()), limits.metadata_bytes, "metadata", "--scratch-max-metadata-bytes")
+    rest, tags = _without_tags(dict(metadata))
+    texts = {name: _text(rest.pop(name, None), name) for name in ("title", "description", "summary", "namespace")}
+    schemas = _seeded(rest.pop("schemas", None), limits)
+    namespace = texts.pop("namespace")
+    about = PadDraft(
+        **texts,
+        namespace=checked_namespace(namespace) if namespace else None,
+        tags=checked_tags(tags or ()),
+        metadata=rest,
+    )
+    return about, schemas
+
+
+def _seeded(given: object, limits: Limits) -> list[SharedSchema]:
+    if given is None:
+        return []
+    if not isinstance(given, dict):
+        raise InvalidArgument("metadata.schemas is not an object of name to schema")
+    found: list[SharedSchema] = []
+    for name, entry in cast("dict[str, object]", given).items():
+        wrapped = isinstance(entry, dict) and isinstance(cast("JsonObject", entry).get("schema"), dict)
+        body: JsonObject = cast("JsonObject", entry) if wrapped else {"schema": cast("object", entry)}
+        found.append(schema_draft({"name": name, **body}, limits)[0])
+    return found
+
+
+def schema_draft(given: Mapping[str, Any], limits: Limits) -> tuple[SharedSchema, bool]:
+    """A shared schema as the caller gives it, and whether it names one by id."""
+    unknown = sorted(set(given) - {"id", "name", "description", "schema"})
+    if unknown:
+        raise InvalidArgument(
+            f"schema has no field {unknown[0]!r}", hint="its fields are id, name, description, schema"
+        )
+    schema_id, name = _text(given.get("id"), "schema.id"), _text(given.get("name"), "schema.name")
+    if schema_id is None and name is None:
+        raise InvalidArgument(
+            "the schema has neither name nor id", hint='give for example {"name": "invoice", "schema": {…}}'
+        )
+    body = given.get("schema")
+    if not isinstance(body, dict):
+        raise InvalidArgument("schema.schema is not a JSON Schema object")
+    _within(len(dumped(cast("object", body)).encode()), limits.schema_bytes, "the schema", "--scratch-max-schema-bytes")
+    made = checked_id(schema_id, "schema.id") if schema_id else new_id()
+    description = _text(given.get("description"), "schema.description") or ""
+    return SharedSchema(made, name or made, description, cast("JsonObject", body)), schema_id is not None
+
+
+def _text(given: object, name: str) -> str | None:
+    if given is None:
+        return None
+    if not isinstance(given, str):
+        raise InvalidArgument(f"{name} is not text")
+    _no_nul(given, name)
+    return given.strip() or None
+
+
+def _no_nul(text: str, name: str) -> None:
+    if "\x00" in text:
+        raise InvalidArgument(f"{name} holds a NUL character, which no text has", hint="remove it, or encode the bytes")
+
+
+def _within(size: int, limit: int, what: str, setting: str) -> None:
+    if limit and size > limit:
+        raise LimitReached(
+            f"{what} has {size} bytes, more than {limit}, the limit of {setting}",
+            details={"size": size, "limit": limit},
+        )

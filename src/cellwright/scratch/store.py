@@ -1,0 +1,350 @@
+"""Pads in the database: each function is the work of one transaction, so it happens whole or not at all."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from cellwright.core.errors import InvalidArgument, LimitReached, NotFound
+from cellwright.scratch import rows
+from cellwright.scratch.history import Undo, forget_history, record
+from cellwright.scratch.model import (
+    Cell,
+    CellDraft,
+    InvalidId,
+    InvalidIndex,
+    Limits,
+    Pad,
+    PadDraft,
+    SharedSchema,
+    no_pad,
+)
+from cellwright.scratch.rows import PadKey
+from cellwright.storage.database import Transaction
+from cellwright.storage.search import Entry, Key, SearchIndex
+
+KIND = "pad"
+HISTORY_KEPT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    pad: Pad
+    cells: list[Cell]
+    reset: bool
+    evicted: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PadStore:
+    """What the transactions share: where entries for search go, and what one tenant may keep."""
+
+    index: SearchIndex
+    limits: Limits
+    evicts: bool
+    """Whether a create at capacity evicts the least recently used pad; otherwise it is refused."""
+
+    # -- whole pads ----------------------------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        tx: Transaction,
+        key: PadKey,
+        about: PadDraft,
+        cells: Sequence[Cell],
+        schemas: Sequence[SharedSchema],
+        now: int,
+    ) -> Created:
+        """A new pad, or an existing one reset to this."""
+        old = rows.read_pad(tx, key)
+        undo = Undo.whole(tx, key, old) if old is not None else None
+        evicted = [] if old is not None else self._make_room(tx, key.tenant)
+        pad = Pad(
+            key.id,
+            about,
+            old.created if old else now,
+            now,
+            old.version + 1 if old else 1,
+            len(cells),
+        )
+        self._replace_all(tx, key, pad, cells, schemas)
+        if undo is not None:
+            record(tx, key, pad.version, now, "reset", undo, HISTORY_KEPT)
+        touch(tx, {key: now})
+        return Created(pad, list(cells), old is not None, evicted)
+
+    def _replace_all(
+        self, tx: Transaction, key: PadKey, pad: Pad, cells: Sequence[Cell], schemas: Sequence[SharedSchema]
+    ) -> None:
+        rows.delete_cells(tx, key)
+        rows.delete_schemas(tx, key)
+        self.index.remove(tx, key.tenant, KIND, key.id)
+        rows.write_pad(tx, key.tenant, pad)
+        _ensure_namespace(tx, key.tenant, pad.about.namespace, pad.updated)
+        rows.write_cells(tx, key, cells)
+        for schema in schemas:
+            rows.write_schema(tx, key, schema)
+        self.index.put(tx, [_pad_entry(key, pad), *(_cell_entry(key, pad, cell) for cell in cells)])
+
+    def _make_room(self, tx: Transaction, tenant: str) -> list[str]:
+        """Count one more pad of this tenant. At capacity the least recently used ones go, or the create is refused."""
+        tx.run(
+            "INSERT INTO tenants (tenant, pads) VALUES (?, 1) ON CONFLICT (tenant) DO UPDATE SET pads = tenants.pads + 1",
+            tenant,
+        )
+        (count,) = tx.row("SELECT pads FROM tenants WHERE tenant = ?", tenant) or (1,)
+        over = cast("int", count) - self.limits.pads
+        if self.limits.pads == 0 or over <= 0:
+            return []
+        if not self.evicts:
+            raise LimitReached(
+                f"there are {self.limits.pads} pads already, the limit of --scratch-max-pads",
+                hint="delete some with scratch_delete",
+                details={"limit": self.limits.pads},
+            )
+        oldest = tx.rows("SELECT pad FROM pad_uses WHERE tenant = ? ORDER BY used, pad LIMIT ?", tenant, over)
+        evicted = [cast("str", pad) for (pad,) in oldest]
+        for pad_id in evicted:
+            self.delete(tx, PadKey(tenant, pad_id))
+        return evicted
+
+    def delete(self, tx: Transaction, key: PadKey) -> bool:
+        """Forget the pad with everything that belongs to it. Whether there was one."""
+        if not tx.run("DELETE FROM pads WHERE tenant = ? AND id = ?", key.tenant, key.id):
+            return False
+        tx.run("DELETE FROM pad_tags WHERE tenant = ? AND pad = ?", key.tenant, key.id)
+        tx.run("DELETE FROM pad_uses WHERE tenant = ? AND pad = ?", key.tenant, key.id)
+        tx.run("UPDATE tenants SET pads = pads - 1 WHERE tenant = ?", key.tenant)
+        rows.delete_cells(tx, key)
+        rows.delete_schemas(tx, key)
+        forget_history(tx, key)
+        self.index.remove(tx, key.tenant, KIND, key.id)
+        return True
+
+    def update(self, tx: Transaction, key: PadKey, about: PadDraft, now: int) -> Pad:
+        """Other words about the pad; its cells stay."""
+        old = existing(tx, key)
+        pad = replace(old, about=about, updated=now, version=old.version + 1)
+        rows.write_pad(tx, key.tenant, pad)
+        _ensure_namespace(tx, key.tenant, about.namespace, now)
+        record(tx, key, pad.version, now, "update", Undo.about(old), HISTORY_KEPT)
+        self._index_again(tx, key, pad)
+        touch(tx, {key: now})
+        return pad
+
+    def move_namespace(self, tx: Transaction, tenant: str, pads: Sequence[str], name: str, now: int) -> None:
+        """Put pads into another namespace, which is there already."""
+        for pad_id in pads:
+            key = PadKey(tenant, pad_id)
+            self.update(tx, key, replace(existing(tx, key).about, namespace=name), now)
+
+    def _index_again(self, tx: Transaction, key: PadKey, pad: Pad) -> None:
+        cells = rows.read_cells(tx, key)
+        self.index.put(tx, [_pad_entry(key, pad), *(_cell_entry(key, pad, cell) for cell in cells)])
+
+    def restore(self, tx: Transaction, key: PadKey, version: int, now: int) -> Pad:
+        """The pad as it was at an earlier version, as a new version."""
+        old = existing(tx, key)
+        undo = Undo.whole(tx, key, old)
+        about, cells, schemas = Undo.state_at(tx, key, old, version)
+        pad = replace(old, about=about, updated=now, version=old.version + 1, cell_count=len(cells))
+        self._replace_all(tx, key, pad, cells, schemas)
+        record(tx, key, pad.version, now, f"restore {version}", undo, HISTORY_KEPT)
+        touch(tx, {key: now})
+        return pad
+
+    # -- cells ---------------------------------------------------------------------------------------------------------------
+
+    def insert(self, tx: Transaction, key: PadKey, drafts: Sequence[Cell], index: int | None, now: int) -> Pad:
+        """Put cells in at a position, or at the end. Their own positions are ignored."""
+        old = existing(tx, key)
+        start = old.cell_count if index is None else index
+        if not 0 <= start <= old.cell_count:
+            raise InvalidIndex(
+                f"index {start} is outside pad {key.id!r}, which has {old.cell_count} cells",
+                hint=f"give 0 to {old.cell_count}, or none to append",
+            )
+        if self.limits.cells and old.cell_count + len(drafts) > self.limits.cells:
+            raise LimitReached(
+                f"pad {key.id!r} would have more than {self.limits.cells} cells, the limit of --scratch-max-cells",
+                hint="start another pad",
+                details={"limit": self.limits.cells},
+            )
+        taken = rows.read_cells(tx, key, [cell.id for cell in drafts])
+        if taken:
+            raise InvalidId(f"pad {key.id!r} has a cell {taken[0].id!r} already", hint="leave cell_id out, one is made")
+        cells = [replace(cell, index=start + offset) for offset, cell in enumerate(drafts)]
+        if start < old.cell_count:
+            rows.shift_cells(tx, key, start, len(cells))
+        rows.write_cells(tx, key, cells)
+        pad = self._changed(tx, key, old, len(cells), now)
+        record(tx, key, pad.version, now, "insert", Undo.removal([cell.id for cell in cells]), HISTORY_KEPT)
+        self.index.put(tx, [_cell_entry(key, pad, cell) for cell in cells])
+        return pad
+
+    def replace_cell(
+        self, tx: Transaction, key: PadKey, cell_id: str, draft: CellDraft, new_index: int | None, now: int
+    ) -> tuple[Pad, Cell]:
+        """Other content for a cell; metadata and tags that are not given stay. Moved to `new_index` afterwards."""
+        old = existing(tx, key)
+        (before,) = self.cells_of(tx, key, [cell_id])
+        target = before.index if new_index is None else new_index
+        if not 0 <= target < old.cell_count:
+            raise InvalidIndex(
+                f"new_index {target} is outside pad {key.id!r}, which has {old.cell_count} cells",
+                hint=f"give 0 to {old.cell_count - 1}",
+            )
+        if target != before.index:
+            rows.delete_cells(tx, key, cell_id)
+            rows.shift_cells(tx, key, before.index + 1, -1)
+            rows.shift_cells(tx, key, target, 1)
+        after = replace(
+            before,
+            index=target,
+            language=draft.language,
+            content=draft.content,
+            metadata=before.metadata if draft.metadata is None else draft.metadata,
+            tags=before.tags if draft.tags is None else draft.tags,
+            json_schema=before.json_schema if draft.json_schema is None else draft.json_schema,
+            validate=draft.validate,
+            status=None,
+        )
+        rows.write_cells(tx, key, [after])
+        pad = self._changed(tx, key, old, 0, now)
+        record(tx, key, pad.version, now, "replace", Undo.replacement(before), HISTORY_KEPT)
+        self.index.put(tx, [_cell_entry(key, pad, after)])
+        return pad, after
+
+    def delete_cell(self, tx: Transaction, key: PadKey, cell_id: str, now: int) -> Pad:
+        old = existing(tx, key)
+        (before,) = self.cells_of(tx, key, [cell_id])
+        rows.delete_cells(tx, key, cell_id)
+        rows.shift_cells(tx, key, before.index + 1, -1)
+        pad = self._changed(tx, key, old, -1, now)
+        record(tx, key, pad.version, now, "delete", Undo.replacement(before), HISTORY_KEPT)
+        self.index.remove(tx, key.tenant, KIND, key.id, cell_id)
+        return pad
+
+    def cells_of(self, tx: Transaction, key: PadKey, ids: Sequence[str]) -> list[Cell]:
+        """These cells, in the order asked for, each once; InvalidId if one is not there."""
+        wanted = list(dict.fromkeys(ids))
+        found = {cell.id: cell for cell in rows.read_cells(tx, key, wanted)}
+        missing = [cell_id for cell_id in wanted if cell_id not in found]
+        if missing:
+            raise InvalidId(
+                f"pad {key.id!r} has no cell {missing[0][:80]!r}",
+                hint="scratch_list_cells shows its cells",
+                details={"cell_ids": missing[:20]},
+            )
+        return [found[cell_id] for cell_id in wanted]
+
+    def note_status(self, tx: Transaction, key: PadKey, statuses: Mapping[str, str], version: int) -> None:
+        """What validation said, unless the pad has changed since it was asked."""
+        row = tx.row("SELECT version FROM pads WHERE tenant = ? AND id = ?", key.tenant, key.id)
+        if row is None or row[0] != version:
+            return
+        for cell_id, status in statuses.items():
+            tx.run(
+                "UPDATE cells SET status = ? WHERE tenant = ? AND pad = ? AND id = ?",
+                status,
+                key.tenant,
+                key.id,
+                cell_id,
+            )
+
+    def _changed(self, tx: Transaction, key: PadKey, old: Pad, more: int, now: int) -> Pad:
+        """The pad's row after its cells changed: version, time and count, in one statement."""
+        pad = replace(old, updated=now, version=old.version + 1, cell_count=old.cell_count + more)
+        tx.run(
+            "UPDATE pads SET updated = ?, version = ?, cell_count = ? WHERE tenant = ? AND id = ?",
+            now,
+            pad.version,
+            pad.cell_count,
+            key.tenant,
+            key.id,
+        )
+        touch(tx, {key: now})
+        return pad
+
+    # -- schemas -------------------------------------------------------------------------------------------------------------
+
+    def put_schema(self, tx: Transaction, key: PadKey, given: SharedSchema, *, by_id: bool, now: int) -> SharedSchema:
+        """A shared schema, new or another version of the one with this id or this name. An update keeps its id."""
+        old = existing(tx, key)
+        there = rows.read_schemas(tx, key)
+        same_name = next((schema for schema in there if schema.name == given.name), None)
+        same_id = next((schema for schema in there if by_id and schema.id == given.id), None)
+        if same_id is not None and same_name is not None and same_name.id != same_id.id:
+            raise InvalidArgument(f"pad {key.id!r} has another schema named {given.name!r}", hint="choose another name")
+        meant = same_id or same_name
+        if by_id and same_id is None and same_name is not None:
+            raise InvalidArgument(
+                f"the schema {given.name!r} has the id {same_name.id!r}, not {given.id!r}", hint="leave the id out"
+            )
+        stored = replace(given, id=meant.id) if meant else given
+        rows.write_schema(tx, key, stored)
+        pad = self._changed(tx, key, old, 0, now)
+        record(tx, key, pad.version, now, "schema", Undo.schema(stored.id, meant), HISTORY_KEPT)
+        return stored
+
+    def delete_schema(self, tx: Transaction, key: PadKey, named: str, now: int) -> SharedSchema:
+        old = existing(tx, key)
+        found = schema_named(rows.read_schemas(tx, key), key, named)
+        rows.delete_schemas(tx, key, found.id)
+        pad = self._changed(tx, key, old, 0, now)
+        record(tx, key, pad.version, now, "schema", Undo.schema(found.id, found), HISTORY_KEPT)
+        return found
+
+
+def existing(tx: Transaction, key: PadKey) -> Pad:
+    pad = rows.read_pad(tx, key)
+    if pad is None:
+        raise no_pad(key.id)
+    return pad
+
+
+def schema_named(schemas: Sequence[SharedSchema], key: PadKey, named: str) -> SharedSchema:
+    """By id, with or without hyphens, or by name."""
+    plain = named.replace("-", "").lower()
+    for schema in schemas:
+        if schema.name == named or schema.id.replace("-", "").lower() == plain:
+            return schema
+    raise NotFound(f"pad {key.id!r} has no schema {named[:80]!r}", hint="scratch_list_schemas shows them")
+
+
+def touch(tx: Transaction, uses: Mapping[PadKey, int]) -> None:
+    """When pads were used last. Apart from the pad itself, so that reading rewrites nothing."""
+    for key, used in uses.items():
+        tx.run(
+            "INSERT INTO pad_uses (tenant, pad, used) SELECT tenant, id, ? FROM pads WHERE tenant = ? AND id = ? "
+            "ON CONFLICT (tenant, pad) DO UPDATE SET used = excluded.used WHERE pad_uses.used < excluded.used",
+            used,
+            key.tenant,
+            key.id,
+        )
+
+
+def new_id() -> str:
+    return secrets.token_hex(16)
+
+
+def _ensure_namespace(tx: Transaction, tenant: str, name: str | None, now: int) -> None:
+    if name is not None:
+        tx.run(
+            "INSERT INTO namespaces (tenant, name, created) VALUES (?, ?, ?) ON CONFLICT (tenant, name) DO NOTHING",
+            tenant,
+            name,
+            now,
+        )
+
+
+def _pad_entry(key: PadKey, pad: Pad) -> Entry:
+    about = pad.about
+    text = "\n".join(part for part in (about.description, about.summary) if part)
+    return Entry(Key(key.tenant, KIND, key.id), text, about.title or "", about.namespace or "", about.tags)
+
+
+def _cell_entry(key: PadKey, pad: Pad, cell: Cell) -> Entry:
+    tags = tuple(dict.fromkeys((*cell.tags, *pad.about.tags)))
+    where = Key(key.tenant, KIND, key.id, cell.id)
+    return Entry(where, cell.content, pad.about.title or "", pad.about.namespace or "", tags, cell.language)

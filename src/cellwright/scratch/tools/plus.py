@@ -1,0 +1,104 @@
+"""Toolset `scratch_plus`: what the scratch tools lack to be complete."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from cellwright.core.errors import Conflict
+from cellwright.core.formats.formats import format_named
+from cellwright.core.toolset import Toolset, read, write
+from cellwright.core.types import Call
+from cellwright.scratch.books import book_of, drafts_of
+from cellwright.scratch.model import failure
+from cellwright.scratch.service import Pads
+from cellwright.scratch.tools.common import CellInput, PadId, written
+
+Format = Literal["ipynb", "srcmd", "md", "json"]
+
+
+async def scratch_insert_cell(pads: Pads, call: Call, scratch_id: PadId, index: int, cell: CellInput) -> dict[str, Any]:
+    """Insert a cell at a position; -1 appends."""
+    return written(await pads.insert(call.principal.id, scratch_id, cell.draft(), None if index == -1 else index))
+
+
+async def scratch_delete_cell(pads: Pads, call: Call, scratch_id: PadId, cell_id: str) -> dict[str, Any]:
+    """Delete a cell. scratch_history can bring it back."""
+    return written(await pads.delete_cell(call.principal.id, scratch_id, cell_id))
+
+
+async def scratch_update(
+    pads: Pads,
+    call: Call,
+    scratch_id: PadId,
+    metadata: Annotated[
+        dict[str, Any], Field(description="title, description, summary, namespace, tags, your own; null removes")
+    ],
+) -> dict[str, Any]:
+    """Change what is said about a pad; what is not given stays."""
+    return written(await pads.update(call.principal.id, scratch_id, metadata))
+
+
+async def scratch_delete_schema(pads: Pads, call: Call, scratch_id: PadId, schema_id: str) -> dict[str, Any]:
+    """Delete a shared schema, by id or name."""
+    gone = await pads.delete_schema(call.principal.id, scratch_id, schema_id)
+    return {"ok": True, "deleted": True, "schema": {"id": gone.id, "name": gone.name}}
+
+
+async def scratch_history(
+    pads: Pads,
+    call: Call,
+    scratch_id: PadId,
+    restore: Annotated[int | None, Field(ge=1, description="bring this version back, as a new one")] = None,
+    limit: Annotated[int, Field(ge=1, le=100)] = 20,
+) -> dict[str, Any]:
+    """A pad's earlier versions, newest first; or bring one back."""
+    if restore is not None:
+        return written(await pads.restore(call.principal.id, scratch_id, restore))
+    pad, changes = await pads.history(call.principal.id, scratch_id, limit)
+    return {"ok": True, "scratch_id": pad.id, "version": pad.version, "changes": changes}
+
+
+async def scratch_export(
+    pads: Pads,
+    call: Call,
+    scratch_id: PadId,
+    format: Format,  # noqa: A002 - the contract's name
+) -> dict[str, Any]:
+    """A pad as a notebook file; `losses` says what the format cannot hold."""
+    view = await pads.read(call.principal.id, scratch_id)
+    made = format_named(format).encode(book_of(view.pad, view.cells))
+    uri = f"scratchpad://{scratch_id}/{format}"
+    return {"ok": True, "format": format, "content": made.text, "losses": list(made.losses), "uri": uri}
+
+
+async def scratch_import(
+    pads: Pads,
+    call: Call,
+    content: str,
+    format: Format,  # noqa: A002
+    scratch_id: PadId | None = None,
+) -> dict[str, Any]:
+    """A new pad from a notebook file. An existing pad is never overwritten."""
+    if scratch_id is not None and await pads.exists(call.principal.id, scratch_id):
+        raise Conflict(f"there is a pad {scratch_id!r} already", hint="leave scratch_id out, or delete that pad first")
+    metadata, drafts, losses = drafts_of(format_named(format).decode(content))
+    made = await pads.create(call.principal.id, scratch_id, metadata, drafts)
+    return {**written(made), "losses": losses}
+
+
+def scratch_plus_toolset(pads: Pads) -> Toolset:
+    return Toolset(
+        "scratch_plus",
+        "insert and delete single cells of pads, change what is said about a pad, earlier versions",
+        (
+            write(scratch_insert_cell),
+            write(scratch_delete_cell),
+            write(scratch_update, idempotent=True),
+            write(scratch_delete_schema, destructive=True, idempotent=True),
+            read(scratch_export),
+            write(scratch_import),
+            write(scratch_history),
+        ),
+        pads,
+        failure,
+    )

@@ -1,0 +1,236 @@
+"""Toolset `scratch`: an agent's own paper. Cells in any language, durable, validated when asked, found again."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from cellwright.core.clean import clean
+from cellwright.core.toolset import Toolset, read, write
+from cellwright.core.types import Call
+from cellwright.scratch.model import failure
+from cellwright.scratch.service import Pads
+from cellwright.scratch.tools.common import (
+    CellInput,
+    Namespaces,
+    PadId,
+    Tags,
+    listed,
+    pad_json,
+    read_page,
+    schema_json,
+    validation_json,
+    written,
+)
+from cellwright.storage.search import Mode
+
+Limit = Annotated[int, Field(ge=1, le=200)]
+SNIPPET = 240
+
+
+async def scratch_create(
+    pads: Pads,
+    call: Call,
+    scratch_id: PadId | None = None,
+    metadata: Annotated[
+        dict[str, Any] | None, Field(description="title, description, summary, namespace, tags, schemas, and your own")
+    ] = None,
+    cells: list[CellInput] | None = None,
+) -> dict[str, Any]:
+    """Create a pad, or reset the one of this id, with its first cells."""
+    drafts = [cell.draft() for cell in cells or ()]
+    return written(await pads.create(call.principal.id, scratch_id, metadata or {}, drafts))
+
+
+async def scratch_read(
+    pads: Pads,
+    call: Call,
+    scratch_id: PadId,
+    cell_ids: list[str] | None = None,
+    tags: Tags = None,
+    include_metadata: bool = True,
+    namespaces: Namespaces = None,
+    offset: Annotated[int, Field(ge=0)] = 0,
+) -> dict[str, Any]:
+    """Read a pad: all cells, or those of these ids and tags. Long pads come in pages: `next` is the offset to go on with."""
+    view = await pads.read(call.principal.id, scratch_id, cell_ids=cell_ids, tags=tags or (), namespaces=namespaces)
+    shown = pad_json(view.pad, view.cell_tags, with_metadata=include_metadata)
+    shown["cells"], following = read_page(view, offset)
+    return {"ok": True, "scratchpad": shown, **({} if following is None else {"next": following})}
+
+
+async def scratch_append_cell(pads: Pads, call: Call, scratch_id: PadId, cell: CellInput) -> dict[str, Any]:
+    """Append a cell. With validate it is checked as well; it is stored whatever the check says."""
+    return written(await pads.insert(call.principal.id, scratch_id, cell.draft()))
+
+
+async def scratch_replace_cell(
+    pads: Pads, call: Call, scratch_id: PadId, cell_id: str, cell: CellInput, new_index: int | None = None
+) -> dict[str, Any]:
+    """Replace a cell's content; metadata and tags that are not given stay. new_index moves it."""
+    return written(await pads.replace_cell(call.principal.id, scratch_id, cell_id, cell.draft(), new_index))
+
+
+async def scratch_delete(pads: Pads, call: Call, scratch_id: PadId) -> dict[str, Any]:
+    """Delete a pad with its cells and history, for good."""
+    deleted = await pads.delete(call.principal.id, scratch_id)
+    return {"ok": True, "scratch_id": scratch_id, "deleted": deleted}
+
+
+async def scratch_list(
+    pads: Pads,
+    call: Call,
+    namespaces: Namespaces = None,
+    tags: Tags = None,
+    limit: Limit = 50,
+    cursor: str | None = None,
+) -> dict[str, Any]:
+    """List your pads, last changed first."""
+    page = await pads.page(call.principal.id, namespaces or (), tags or (), limit, cursor)
+    return {"ok": True, "scratchpads": page.items, **({} if page.next is None else {"next_cursor": page.next})}
+
+
+async def scratch_list_cells(
+    pads: Pads,
+    call: Call,
+    scratch_id: PadId,
+    cell_ids: list[str] | None = None,
+    tags: Tags = None,
+    offset: Annotated[int, Field(ge=0)] = 0,
+    limit: Limit = 50,
+) -> dict[str, Any]:
+    """List a pad's cells with the first characters of each."""
+    view = await pads.read(call.principal.id, scratch_id, cell_ids=cell_ids, tags=tags or ())
+    page = [listed(cell) for cell in view.cells[offset : offset + limit]]
+    more = {"next": offset + limit} if offset + limit < len(view.cells) else {}
+    return {"ok": True, "scratch_id": scratch_id, "cells": page, **more}
+
+
+async def scratch_validate(
+    pads: Pads, call: Call, scratch_id: PadId, cell_ids: list[str] | None = None
+) -> dict[str, Any]:
+    """Check cells: syntax by language, JSON and YAML against their schema. Changes and runs nothing."""
+    results = await pads.validate(call.principal.id, scratch_id, cell_ids)
+    return {
+        "ok": True,
+        "scratch_id": scratch_id,
+        "results": [validation_json(found, cell.index) for cell, found in results],
+    }
+
+
+async def scratch_search(
+    pads: Pads,
+    call: Call,
+    query: Annotated[str, Field(max_length=2_000)],
+    namespaces: Namespaces = None,
+    tags: Tags = None,
+    limit: Annotated[int, Field(ge=1, le=50)] = 10,
+    mode: Literal["hybrid", "text", "semantic"] = "hybrid",
+) -> dict[str, Any]:
+    """Search your pads by words and by meaning."""
+    found = await pads.search(call.principal.id, query, namespaces or (), tags or (), limit, Mode(mode))
+    hits = [
+        {
+            "scratch_id": hit.entry.key.thing,
+            "cell_id": hit.entry.key.part or None,
+            "namespace": hit.entry.namespace or None,
+            "tags": list(hit.entry.tags),
+            "score": round(hit.score, 4),
+            "snippet": snippet(hit.entry.text or hit.entry.title, query),
+            "language": hit.entry.language or None,
+        }
+        for hit in found.hits
+    ]
+    return {"ok": True, "hits": hits, "embedder": found.embedder, "mode": found.mode.value}
+
+
+def snippet(text: str, query: str) -> str:
+    """The part of the text where the first word of the query stands, else its beginning."""
+    lower = text.lower()
+    places = [lower.find(word) for word in query.lower().split()]
+    start = max(min((place for place in places if place >= 0), default=0) - SNIPPET // 4, 0)
+    shown = clean(text[start : start + SNIPPET]).text
+    return f"{'…' if start else ''}{shown}{'…' if start + SNIPPET < len(text) else ''}"
+
+
+async def scratch_list_tags(pads: Pads, call: Call, namespaces: Namespaces = None) -> dict[str, Any]:
+    """List the tags of your pads and of their cells."""
+    of_pads, of_cells = await pads.tags(call.principal.id, namespaces or ())
+    return {"ok": True, "scratchpad_tags": of_pads, "cell_tags": of_cells}
+
+
+async def scratch_list_schemas(pads: Pads, call: Call, scratch_id: PadId) -> dict[str, Any]:
+    """List a pad's shared JSON Schemas."""
+    found = await pads.schemas(call.principal.id, scratch_id)
+    return {"ok": True, "scratch_id": scratch_id, "schemas": [schema_json(schema) for schema in found]}
+
+
+async def scratch_get_schema(pads: Pads, call: Call, scratch_id: PadId, schema_id: str) -> dict[str, Any]:
+    """One shared schema, by id or name."""
+    return {"ok": True, "schema": schema_json(await pads.schema(call.principal.id, scratch_id, schema_id))}
+
+
+async def scratch_upsert_schema(
+    pads: Pads,
+    call: Call,
+    scratch_id: PadId,
+    schema: Annotated[dict[str, Any], Field(description="{id?, name?, description?, schema}")],
+) -> dict[str, Any]:
+    """Add or change a shared schema, by id or name; cells refer to it as scratchpad://schemas/NAME."""
+    return {"ok": True, "schema": schema_json(await pads.put_schema(call.principal.id, scratch_id, schema))}
+
+
+async def scratch_namespace_list(pads: Pads, call: Call) -> dict[str, Any]:
+    """List your namespaces with how many pads each has."""
+    return {"ok": True, "namespaces": await pads.namespaces(call.principal.id)}
+
+
+async def scratch_namespace_create(pads: Pads, call: Call, namespace: str) -> dict[str, Any]:
+    """Create a namespace. Pads make theirs by themselves."""
+    name, created = await pads.create_namespace(call.principal.id, namespace)
+    return {"ok": True, "namespace": name, "created": created}
+
+
+async def scratch_namespace_rename(
+    pads: Pads, call: Call, old_namespace: str, new_namespace: str, migrate_scratchpads: bool = True
+) -> dict[str, Any]:
+    """Rename a namespace and move its pads along."""
+    name, moved = await pads.rename_namespace(
+        call.principal.id, old_namespace, new_namespace, migrate=migrate_scratchpads
+    )
+    return {"ok": True, "namespace": name, "migrated_count": moved}
+
+
+async def scratch_namespace_delete(
+    pads: Pads, call: Call, namespace: str, delete_scratchpads: bool = False
+) -> dict[str, Any]:
+    """Delete a namespace; one with pads only together with them."""
+    deleted, removed = await pads.delete_namespace(call.principal.id, namespace, with_pads=delete_scratchpads)
+    return {"ok": True, "deleted": deleted, "removed_scratchpads": removed}
+
+
+def scratch_toolset(pads: Pads) -> Toolset:
+    return Toolset(
+        "scratch",
+        "durable scratch pads: cells in any language, validated, tagged, searchable",
+        (
+            write(scratch_create, destructive=True),
+            read(scratch_read),
+            write(scratch_append_cell),
+            write(scratch_replace_cell),
+            write(scratch_delete, destructive=True, idempotent=True),
+            read(scratch_list),
+            read(scratch_list_cells),
+            read(scratch_validate, long=True),
+            read(scratch_search),
+            read(scratch_list_tags),
+            read(scratch_list_schemas),
+            read(scratch_get_schema),
+            write(scratch_upsert_schema, idempotent=True),
+            read(scratch_namespace_list),
+            write(scratch_namespace_create, idempotent=True),
+            write(scratch_namespace_rename),
+            write(scratch_namespace_delete, destructive=True, idempotent=True),
+        ),
+        pads,
+        failure,
+    )

@@ -1,0 +1,43 @@
+"""What a check of content gives: findings, and the data in it with the way from a place in the data to a place in the text."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cellwright.scratch.validation.model import Diagnostic
+
+Data = Any
+"""What JSON, YAML or TOML can say: dicts with text keys, lists, text, numbers, booleans, None."""
+Path = tuple[str | int, ...]
+Position = tuple[int, int]
+Locate = Callable[[Sequence[Path]], dict[Path, Position]]
+"""From places in the data to line and column, both from 1; what has no place of its own is left out."""
+
+
+def nowhere(_paths: Sequence[Path]) -> dict[Path, Position]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Plain data that a schema can be applied to."""
+
+    data: Data
+    locate: Locate = nowhere
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    diagnostics: tuple[Diagnostic, ...] = ()
+    documents: tuple[Document, ...] = field(default=())
+
+
+def path_text(path: Sequence[str | int]) -> str:
+    """A place in data, as people write it: `$.items[0]['odd key']`."""
+    parts = ["$"]
+    for step in path:
+        if isinstance(step, int):
+            parts.append(f"[{step}]")
+        else:
+            parts.append(f".{step}" if step.isidentifier() else f"[{step!r}]")
+    return "".join(parts)

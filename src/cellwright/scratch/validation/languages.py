@@ -1,0 +1,132 @@
+"""The languages a cell may be in: their one name, what else they are called, and who checks them.
+
+A grammar may call content invalid only where it was measured on real files without a false alarm, or is known for none; all
+others warn. Any language that is not here is stored as it is and not validated.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Checker = Literal["json_text", "yaml_text", "toml_text", "markdown_text", "python_text", "syntax", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """A tree-sitter grammar: its package, the function that gives it, and how far it is believed."""
+
+    module: str
+    function: str = "language"
+    severity: Literal["error", "warning"] = "warning"
+    with_text: str = ""
+    """Used only for content that has this in it."""
+    without_text: str = ""
+    """Used only for content that has this not in it."""
+
+    def fits(self, content: str) -> bool:
+        return self.with_text in content and not (self.without_text and self.without_text in content)
+
+    @property
+    def distribution(self) -> str:
+        return self.module.replace("_", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """One language under its canonical name. Of several grammars the one that finds least is believed."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    checker: Checker = "syntax"
+    grammars: tuple[Grammar, ...] = ()
+
+
+def _sure(name: str, *aliases: str, module: str = "", function: str = "language") -> Language:
+    grammar = Grammar(f"tree_sitter_{module or name}", function, "error")
+    return Language(name, aliases, grammars=(grammar,))
+
+
+def _unsure(name: str, *aliases: str, module: str = "", function: str = "language") -> Language:
+    grammar = Grammar(f"tree_sitter_{module or name}", function)
+    return Language(name, aliases, grammars=(grammar,))
+
+
+SEED_LANGUAGES = (
+    Language("json", checker="json_text"),
+    Language("yaml", ("yml",), checker="yaml_text"),
+    Language("toml", checker="toml_text"),
+    Language("markdown", ("md",), checker="markdown_text"),
+    Language("python", ("py", "python3", "ipython"), checker="python_text"),
+    Language("text", ("txt", "plain", "plaintext"), checker=""),
+    _sure("javascript", "js", "mjs", "cjs", "ecmascript"),
+    _sure("jsx", "javascriptreact", module="javascript"),
+    _unsure("typescript", "ts", "mts", "cts", function="language_typescript"),
+    _unsure("tsx", "typescriptreact", module="typescript", function="language_tsx"),
+    _sure("rust", "rs"),
+    _unsure("c"),
+    Language("c-header", ("h",), grammars=(Grammar("tree_sitter_c"), Grammar("tree_sitter_cpp"))),
+    _unsure("cpp", "c++", "cc", "cxx", "hpp", "hh", "hxx"),
+    _unsure("bash", "sh", "shell", "shellscript"),
+    _unsure("css"),
+    _sure("html", "htm"),
+    _sure("java"),
+    _sure("go", "golang"),
+    _unsure("ruby", "rb"),
+    Language(
+        "php",
+        grammars=(
+            Grammar("tree_sitter_php", "language_php", with_text="<?"),
+            # Without an opening tag all would be plain text to PHP; in a cell it is code.
+            Grammar("tree_sitter_php", "language_php_only", without_text="<?"),
+        ),
+    ),
+    _sure("csharp", "cs", "c#", "c-sharp", module="c_sharp"),
+)
+
+MORE_LANGUAGES = (
+    _unsure("sql"),
+    _unsure("scala", "sc"),
+    _unsure("kotlin", "kt", "kts"),
+    _unsure("swift"),
+    _unsure("lua"),
+    _unsure("perl", "pl", "pm"),
+    _unsure("haskell", "hs"),
+    _unsure("ocaml", "ml", function="language_ocaml"),
+    _unsure("ocaml-interface", "mli", module="ocaml", function="language_ocaml_interface"),
+    _unsure("julia", "jl"),
+    _unsure("elixir", "ex", "exs"),
+    _unsure("dart"),
+    _unsure("powershell", "ps1", "pwsh"),
+    _unsure("xml", "svg", "xsd", "xsl", function="language_xml"),
+    _unsure("hcl", "tf", "terraform"),
+    _unsure("dockerfile", "docker"),
+    _unsure("make", "makefile", "mk"),
+    _unsure("zig"),
+    _unsure("solidity", "sol"),
+    _unsure("fortran", "f90", "f95", "f03"),
+    _unsure("nix"),
+    _unsure("objective-c", "objc", "objectivec", "m", module="objc"),
+    _unsure("svelte"),
+)
+
+LANGUAGES = (*SEED_LANGUAGES, *MORE_LANGUAGES)
+
+
+def _named() -> Iterator[tuple[str, Language]]:
+    for language in LANGUAGES:
+        for name in (language.name, *language.aliases):
+            yield name, language
+
+
+_BY_NAME = dict(_named())
+
+
+def find_language(name: str) -> Language | None:
+    """The language under any of its names, in any case; None if it is not one of ours."""
+    return _BY_NAME.get(name.strip().lower())
+
+
+def canonical_language(name: str) -> str:
+    """The one name under which cells of this language compare equal."""
+    known = find_language(name)
+    return known.name if known else name.strip().lower()

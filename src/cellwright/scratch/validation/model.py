@@ -1,0 +1,106 @@
+"""What goes into a validation and what comes out of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cellwright.core.errors import DeadlineExceeded
+
+Severity = Literal["error", "warning", "info"]
+Status = Literal["valid", "warning", "invalid", "skipped", "failed"]
+
+MAX_DIAGNOSTICS = 50
+MESSAGE_CHARS = 400
+INLINE_SCHEMA = "inline"
+
+
+class ValidationTimeout(DeadlineExceeded):
+    code = "VALIDATION_TIMEOUT"
+    meaning = (
+        "The cells were not checked within the time for one request; there is no partial result, nothing was changed."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CellToCheck:
+    """A cell as the validator sees it. `schema` is a JSON Schema, a reference to a shared one, or None."""
+
+    id: str
+    language: str
+    content: str
+    schema: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding. Lines and columns count from 1, columns in characters; `path` is where in the data, as in `$.a[0]`."""
+
+    severity: Severity
+    message: str
+    line: int | None = None
+    column: int | None = None
+    path: str = ""
+    source: str = ""
+    """Who says so: `json`, `yaml`, `json-schema`, `tree-sitter-go`, `Python 3.12`, `validator`…"""
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What is known about one cell.
+
+    `valid` nothing found; `warning` something to look at; `invalid` certainly wrong; `skipped` there is no validator for this
+    language here (a diagnostic says why); `failed` the validator could not get through this content.
+    """
+
+    cell_id: str
+    status: Status
+    language: str
+    diagnostics: tuple[Diagnostic, ...] = ()
+    schema: str | None = None
+    """The schema that was applied: the name or id of a shared one as the cell gives it, `inline`, or None."""
+    references: tuple[str, ...] = ()
+    """Every shared schema that took part, by the name or id it was reached with."""
+
+    @property
+    def valid(self) -> bool:
+        """Whether nothing speaks against the content; also true where nothing was checked."""
+        return self.status not in {"invalid", "failed"}
+
+    @property
+    def checked(self) -> bool:
+        return self.status not in {"skipped", "failed"}
+
+
+def status_of(diagnostics: Sequence[Diagnostic]) -> Status:
+    severities = {diagnostic.severity for diagnostic in diagnostics}
+    if "error" in severities:
+        return "invalid"
+    return "warning" if "warning" in severities else "valid"
+
+
+def shortened(message: str) -> str:
+    """One line of bounded length: messages quote content, and content can be anything."""
+    line = " ".join(message[: 4 * MESSAGE_CHARS].split())
+    return line if len(line) <= MESSAGE_CHARS else f"{line[: MESSAGE_CHARS - 1]}…"
+
+
+def bounded(diagnostics: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """The first findings, errors before warnings, and a last one that says how many were left out."""
+    if len(diagnostics) <= MAX_DIAGNOSTICS:
+        return tuple(diagnostics)
+    errors = [diagnostic for diagnostic in diagnostics if diagnostic.severity == "error"]
+    others = [diagnostic for diagnostic in diagnostics if diagnostic.severity != "error"]
+    more = f"only the first {MAX_DIAGNOSTICS} findings are shown; there are more"
+    return (*[*errors, *others][:MAX_DIAGNOSTICS], Diagnostic("info", more, source="validator"))
+
+
+def validation_from_json(data: dict[str, Any]) -> Validation:
+    """The inverse of `asdict`, after a trip through JSON."""
+    return Validation(
+        data["cell_id"],
+        data["status"],
+        data["language"],
+        tuple(Diagnostic(**found) for found in data["diagnostics"]),
+        data["schema"],
+        tuple(data["references"]),
+    )

@@ -1,0 +1,232 @@
+"""JSON Schema by jsonschema-rs: offline, with bounded expressions, all violations, and the place of each in the text."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, cast
+
+import jsonschema_rs
+from jsonschema_rs import ValidationErrorKind
+
+from cellwright.scratch.validation.checked import Data, Document, Path, path_text
+from cellwright.scratch.validation.model import INLINE_SCHEMA, MAX_DIAGNOSTICS, Diagnostic, Severity, shortened
+from cellwright.scratch.validation.references import SHARED, Prepared, SchemaTooDeep, prepare, shared_key
+
+SOURCE = "json-schema"
+PATTERN_BYTES = 1 << 20
+BACKTRACKS = 100_000
+_LATEST = "https://json-schema.org/draft/2020-12/schema"
+_DRAFTS: dict[str, type[jsonschema_rs.Validator]] = {
+    "http://json-schema.org/draft-04/schema": jsonschema_rs.Draft4Validator,
+    "http://json-schema.org/draft-06/schema": jsonschema_rs.Draft6Validator,
+    "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
+    "https://json-schema.org/draft/2019-09/schema": jsonschema_rs.Draft201909Validator,
+    _LATEST: jsonschema_rs.Draft202012Validator,
+}
+_TOO_COSTLY = (ValidationErrorKind.BacktrackLimitExceeded, ValidationErrorKind.RegexEngineFailure)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a schema said: its name for the result, the shared schemas that took part, and the findings."""
+
+    schema: str | None = None
+    references: tuple[str, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    name: str
+    schema: Data
+    reached: tuple[str, ...] = field(default=())
+
+
+class _Unusable(Exception):
+    """The schema cannot be applied; why, as findings."""
+
+    def __init__(self, *findings: Diagnostic) -> None:
+        super().__init__()
+        self.findings = findings
+
+
+def _warning(message: str, path: str = "") -> Diagnostic:
+    return Diagnostic("warning", shortened(message), path=path, source=SOURCE)
+
+
+def _refuse_to_fetch(uri: str) -> Data:
+    raise ValueError(uri)
+
+
+def apply(schema: object, shared: Mapping[str, Any], documents: Sequence[Document]) -> Applied:
+    """Check data against a schema, a reference to a shared one, or the text of one."""
+    try:
+        chosen = _choose(schema, shared)
+        prepared, findings = _prepared(chosen.schema, shared)
+    except _Unusable as unusable:
+        return Applied(diagnostics=unusable.findings)
+    references = tuple(dict.fromkeys((*chosen.reached, *prepared.reached)))
+    try:
+        validator = _compiled(prepared)
+    except _Unusable as unusable:
+        return Applied(references=references, diagnostics=(*findings, *unusable.findings))
+    found = [*findings, *_all_violations(validator, documents)]
+    return Applied(chosen.name, references, tuple(found))
+
+
+def check_schema(schema: object, shared: Mapping[str, Any]) -> tuple[Diagnostic, ...]:
+    """What is wrong with a schema itself: errors where it is none, warnings for references that lead nowhere."""
+    if not isinstance(schema, dict | bool):
+        return (Diagnostic("error", "a JSON Schema is an object, true or false", path="$", source=SOURCE),)
+    try:
+        prepared, findings = _prepared(schema, shared)
+        _compiled(prepared)
+    except _Unusable as unusable:
+        return tuple(replace(finding, severity="error") for finding in unusable.findings)
+    return findings
+
+
+def _choose(schema: object, shared: Mapping[str, Any]) -> _Chosen:
+    if isinstance(schema, str):
+        return _from_text(schema, shared)
+    if isinstance(schema, dict):
+        only = cast("dict[str, Any]", schema)
+        reference = only.get("$ref")
+        # A reference with nothing beside it is the shared schema itself, and the result names it so.
+        if isinstance(reference, str) and len(only) == 1 and reference.startswith(SHARED) and "#" not in reference:
+            return _shared(reference, shared)
+    if isinstance(schema, dict | bool):
+        return _Chosen(INLINE_SCHEMA, cast("Any", schema))
+    raise _Unusable(_warning("a JSON Schema is an object, true or false; it was not applied"))
+
+
+def _from_text(text: str, shared: Mapping[str, Any]) -> _Chosen:
+    if text.startswith(SHARED) or text in shared:
+        return _shared(text, shared)
+    if text.lstrip().startswith("{"):
+        try:
+            return _Chosen(INLINE_SCHEMA, json.loads(text))
+        except (ValueError, RecursionError) as wrong:
+            raise _Unusable(_warning(f"the schema's text is not JSON: {wrong}; it was not applied")) from None
+    raise _Unusable(_unresolved(text))
+
+
+def _shared(reference: str, shared: Mapping[str, Any]) -> _Chosen:
+    key = shared_key(reference) or reference
+    if "#" in reference:
+        return _Chosen(key, {"$ref": reference})
+    if key not in shared:
+        raise _Unusable(_unresolved(reference))
+    return _Chosen(key, shared[key], (key,))
+
+
+def _unresolved(reference: str) -> Diagnostic:
+    why = "it names no shared schema of this pad, and nothing is fetched"
+    if reference.startswith("#"):
+        why = "the schema has no such part"
+    return _warning(f"unresolved schema reference {reference!r}: {why}")
+
+
+def _prepared(schema: Data, shared: Mapping[str, Any]) -> tuple[Prepared, tuple[Diagnostic, ...]]:
+    try:
+        prepared = prepare(schema, shared)
+    except (SchemaTooDeep, RecursionError):
+        raise _Unusable(_warning("the schema is nested too deeply; it was not applied")) from None
+    findings = [_unresolved(reference) for reference in prepared.unresolved]
+    parts = [prepared.root, *prepared.resources.values()]
+    findings += [finding for part in parts for finding in _known_draft(part)]
+    broken = [finding for part in parts for finding in _meta_violations(part)]
+    if broken:
+        raise _Unusable(*findings, *broken[:MAX_DIAGNOSTICS])
+    return prepared, tuple(findings)
+
+
+def _known_draft(part: Data) -> Iterator[Diagnostic]:
+    """Drop a `$schema` that nobody knows: the engine would ask for it."""
+    if isinstance(part, dict):
+        mapping = cast("dict[str, Any]", part)
+        named = mapping.get("$schema", _LATEST)
+        if not isinstance(named, str) or named.removesuffix("#") not in _DRAFTS:
+            del mapping["$schema"]
+            yield _warning(f"unknown $schema {named!r}: read as draft 2020-12")
+
+
+@cache
+def _rules(draft: str) -> jsonschema_rs.Validator:
+    """What a schema of this draft must be. Not `meta.validate`: that one fetches a `$schema` it does not know."""
+    return _DRAFTS[draft]({"$schema": draft, "$ref": draft}, offline=True)
+
+
+def _meta_violations(part: Data) -> Iterator[Diagnostic]:
+    named = _LATEST
+    if isinstance(part, dict):
+        named = str(cast("dict[str, Any]", part).get("$schema", _LATEST)).removesuffix("#")
+    try:
+        for error, _ in zip(_rules(named).iter_errors(part), range(MAX_DIAGNOSTICS), strict=False):
+            yield _warning(f"the schema is not a valid JSON Schema: {error.message}", path_text(error.instance_path))
+    except ValueError as wrong:
+        yield _warning(f"the schema cannot be read: {wrong}")
+
+
+def _compiled(prepared: Prepared) -> jsonschema_rs.Validator:
+    try:
+        registry = jsonschema_rs.Registry(list(prepared.resources.items()), retriever=_refuse_to_fetch)
+    except (ValueError, jsonschema_rs.ReferencingError) as wrong:
+        raise _Unusable(_warning(f"the shared schemas do not fit together: {wrong}; not applied")) from None
+    linear = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES, dfa_size_limit=PATTERN_BYTES)
+    # Look-around is beyond the linear engine; the other one backtracks, so it gets a limit.
+    backtracking = jsonschema_rs.FancyRegexOptions(BACKTRACKS, PATTERN_BYTES, PATTERN_BYTES)
+    problem = ""
+    for options in (linear, backtracking):
+        try:
+            return jsonschema_rs.validator_for(prepared.root, registry=registry, pattern_options=options, offline=True)
+        except jsonschema_rs.ValidationError as wrong:
+            problem = wrong.message
+        except (ValueError, jsonschema_rs.ReferencingError) as wrong:
+            problem = str(wrong)
+    raise _Unusable(_warning(f"the schema cannot be used: {problem}; it was not applied"))
+
+
+def _all_violations(validator: jsonschema_rs.Validator, documents: Sequence[Document]) -> list[Diagnostic]:
+    found: list[Diagnostic] = []
+    for number, document in enumerate(documents, 1):
+        label = f"document {number}: " if len(documents) > 1 else ""
+        found += _violations(validator, document, label, MAX_DIAGNOSTICS + 1 - len(found))
+    return found
+
+
+def _violations(validator: jsonschema_rs.Validator, document: Document, label: str, most: int) -> list[Diagnostic]:
+    try:
+        # A failed branch of anyOf keeps a copy of what it was asked about: not even tried where all is well.
+        if validator.is_valid(document.data):
+            return []
+        errors = [error for error, _ in zip(validator.iter_errors(document.data), range(most), strict=False)]
+    except ValueError as wrong:
+        return [_warning(f"{label}the schema could not be applied to this content: {wrong}")]
+    paths: list[Path] = [tuple(error.instance_path) for error in errors]
+    places = document.locate(paths) if paths else {}
+    return [
+        Diagnostic(
+            _severity(error),
+            shortened(label + _message(error)),
+            *places.get(path, (None, None)),
+            path_text(path),
+            SOURCE,
+        )
+        for error, path in zip(errors, paths, strict=True)
+    ]
+
+
+def _severity(error: jsonschema_rs.ValidationError) -> Severity:
+    return "warning" if isinstance(error.kind, _TOO_COSTLY) else "error"
+
+
+def _message(error: jsonschema_rs.ValidationError) -> str:
+    if (
+        error.schema_path
+        and error.schema_path[-1] == "additionalProperties"
+        and not isinstance(error.kind, ValidationErrorKind.AdditionalProperties)
+    ):
+        return "additional properties are not allowed here"
+    return error.message

@@ -1,0 +1,28 @@
+"""What cellwright promises about the validation of scratch cells."""
+
+PROMISES = {
+    "scratch:validation:languages": "Every language with a validator really has one: good code passes, and broken code is found with its line.",
+    "scratch:validation:names": "The seed's 25 codes and the long names of their languages mean the same, in any case.",
+    "scratch:validation:sure": "Content is called invalid only by readers that are not known for false alarms; all other grammars warn.",
+    "scratch:validation:unknown": "Plain text and languages without a validator count as valid and say that nothing was checked.",
+    "scratch:validation:not-installed": "A validator that is not installed is named, with the extra that brings it; the cell is skipped.",
+    "scratch:validation:places": "A finding has line and column, counted from 1 in characters, and names who says so.",
+    "scratch:validation:text": "Content with half of a character pair is said to be no text, in every language.",
+    "scratch:validation:json": "JSON is read strictly: NaN and trailing commas are errors with their place, a key that stands twice is a warning.",
+    "scratch:validation:yaml": "YAML is read by version 1.2, with several documents; keys twice are errors, what 1.1 readers take otherwise is a warning.",
+    "scratch:validation:toml": "TOML errors have their line and column.",
+    "scratch:validation:markdown": "Any text is valid Markdown; open fences, jumps of headings and links that lead nowhere are warned of.",
+    "scratch:validation:python": "Python is compiled and never run; what notebooks add to it is valid.",
+    "scratch:validation:bounded": "At most 50 findings are given for a cell, errors first, and the result says that there are more.",
+    "scratch:validation:violations": "Every violation of a schema is reported, up to 50, with its path, line and column.",
+    "scratch:validation:drafts": "A schema is itself checked, by the draft it names or 2020-12; a broken one is a warning and is not applied.",
+    "scratch:validation:references": "Shared schemas are found by name and by id, as text, alone or nested; the result names what was applied.",
+    "scratch:validation:unresolved": "A reference that leads nowhere is a warning wherever it stands, and the rest of the schema counts.",
+    "scratch:validation:no-network": "No schema and no content makes the validator open a connection or a file.",
+    "scratch:validation:bombs": "Bombs of schemas, expressions, aliases and nesting end in time, with a finding or VALIDATION_TIMEOUT.",
+    "scratch:validation:timeout": "After the time there is VALIDATION_TIMEOUT and no partial result, the process is gone, and the next call works.",
+    "scratch:validation:crash": "A validator that crashes or runs out of memory costs the result of that one cell.",
+    "scratch:validation:fair": "One caller's bombs keep no other caller waiting.",
+    "scratch:validation:apart": "Workers see no secrets of ours, load nothing from the current folder, and never write to our output.",
+    "scratch:validation:lifetime": "Workers start on first need, end when idle, and end with us, however we end.",
+}

@@ -1,0 +1,76 @@
+"""Pads on a real database of either engine."""
+
+import secrets
+from collections.abc import AsyncGenerator, Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from cellwright.core.resources import Changes
+from cellwright.scratch.model import Limits
+from cellwright.scratch.schema import MIGRATIONS
+from cellwright.scratch.service import Pads, Policy
+from cellwright.scratch.validation.validators import Validators
+from cellwright.storage.database import Engine
+from cellwright.storage.location import Location, open_database
+from cellwright.storage.sqlite_search import MIGRATIONS as SEARCH
+from cellwright.storage.sqlite_search import SqliteSearch
+from storage_support import PostgresServer
+
+ENGINES = [Engine.SQLITE]
+MakePads = Callable[..., Pads]
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    server = PostgresServer()
+    try:
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture(params=ENGINES)
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
+    """An empty place of one engine. Tests that take it hold for both."""
+    if request.param is Engine.SQLITE:
+        return tmp_path / "state" / "cellwright.db"
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    schema = f"test_{secrets.token_hex(6)}"
+    with psycopg.connect(server.url().reveal(), autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}".encode())
+    return server.url(schema)
+
+
+@pytest.fixture
+async def make_pads(where: Location) -> AsyncGenerator[MakePads]:
+    """Opens the pads of one place, as often as wanted: as several processes would."""
+    opened: list[tuple[Pads, object]] = []
+    validators = Validators(processes=2)
+
+    def make(
+        limits: Limits | None = None, policy: Policy | None = None, clock: Callable[[], float] | None = None
+    ) -> Pads:
+        database = open_database(where, (*SEARCH, *MIGRATIONS))
+        pads = Pads(
+            database,
+            SqliteSearch(database),
+            validators,
+            Changes(),
+            limits=limits or Limits(),
+            policy=policy or Policy(),
+            **({"clock": clock} if clock else {}),
+        )
+        opened.append((pads, database))
+        return pads
+
+    yield make
+    for pads, database in opened:
+        await pads.close()
+        await database.close()  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def pads(make_pads: MakePads) -> Pads:
+    return make_pads()
