@@ -490,8 +490,8 @@ async def test_code_that_kills_loops_or_ignores_leaves_the_server_up(
         assert time.monotonic() - began < 20
         assert refused["status"] == "running"
         await do("restart_nb_kernel", path=path, exec=False)
-        assert (await do.whole("get_execution", execution_id=stubborn["execution_id"], timeout=20)).is_error
         await alive(do)
+        assert (await do.whole("get_execution", execution_id=stubborn["execution_id"], timeout=20)).is_error
     assert rest(jupyter_server, "GET", "/api/status")["started"]
 
 

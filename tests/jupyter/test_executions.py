@@ -11,7 +11,7 @@ import pytest
 from cellwright.core.errors import LimitReached, NotFound, Unavailable
 from cellwright.core.types import Secret
 from cellwright.jupyter.address import JupyterAddress
-from cellwright.jupyter.executions import CellRunView, Execution, Executions, Job, RunState
+from cellwright.jupyter.executions import CellRunView, Checkpoint, Execution, Executions, Job, RunState
 from cellwright.jupyter.kernel_queue import MAX_WAITING
 from cellwright.jupyter.kernelrest import RemoteKernels
 from cellwright.jupyter.live_kernels import LiveKernels
@@ -288,6 +288,41 @@ async def test_the_first_run_after_a_restart_says_that_variables_are_gone(bench:
     assert (await bench.submit("1").wait(30)).notes == ()
 
 
+@requirement("executions:death:restart-then-run")
+async def test_what_is_submitted_after_a_restart_runs_and_what_waited_before_does_not(bench: Bench) -> None:
+    running = bench.submit(SLEEP, "print('second')")
+    waiting = bench.submit("print('third')", principal="bob")
+    await begun(running)
+    seen = bench.kernel.connection.restarts
+    await bench.kernel.restart()
+    bench.queue.note_restart(seen)
+    after = bench.submit("print('after')")
+    view = await after.wait(30)
+    assert (view.state, text_of(view.cells[0])) == (RunState.DONE, "after\n")
+    assert (await running.wait(0), states(running)) == (running.view(), ["died", "not_run"])
+    error = (await waiting.wait(0)).cells[0].error
+    assert error is not None
+    assert error.name == "NOT_RUN"
+    assert "variables are lost" in error.value
+
+
+@requirement("executions:death:restart-then-run")
+async def test_a_batch_is_not_continued_in_the_new_kernel(bench: Bench) -> None:
+    second: list[str] = []
+
+    def restart_is_confirmed() -> str:
+        bench.queue.note_restart(bench.kernel.connection.restarts)
+        return "print('never')"
+
+    jobs = [job("print('first')"), Job(restart_is_confirmed, "b"), Job(lambda: second.append("asked") or "1", "c")]
+    view = await bench.queue.submit("ada", jobs).wait(30)
+    assert [cell.state.value for cell in view.cells] == ["done", "not_run", "not_run"]
+    assert view.cells[1].error is not None
+    assert "restarted" in view.cells[1].error.value
+    assert second == []
+    assert await run(bench, "print('next')") == "next\n"
+
+
 @requirement("executions:kept:own")
 async def test_an_execution_is_found_by_its_owner_only(bench: Bench) -> None:
     execution = bench.submit("1")
@@ -346,11 +381,58 @@ async def test_the_document_is_saved_during_a_long_run_and_after_it(
         if len(saves) == 1:
             raise Unavailable("the disk is full")
 
-    execution = bench.queue.submit("ada", [job("import time; time.sleep(1)")], save)
+    execution = bench.queue.submit("ada", [job("import time; time.sleep(1)")], Checkpoint("n.ipynb", save))
     view = await execution.wait(30)
     await until(lambda: bool(saves and saves[-1]), "the save after the end")
     assert saves.count(False) >= 2
     assert any("the disk is full" in note for note in view.notes)
+
+
+@requirement("executions:saves:together")
+async def test_runs_that_follow_each_other_closely_are_saved_once(bench: Bench) -> None:
+    saves: dict[str, list[Execution]] = {"a": [], "b": []}
+
+    def submit(document: str) -> Execution:
+        async def save() -> None:
+            saves[document].append(execution)
+
+        execution = bench.queue.submit("ada", [job("1")], Checkpoint(document, save))
+        return execution
+
+    for document in ("a", "a", "b", "a"):
+        last = submit(document)
+        await last.wait(30)
+    assert saves == {"a": [], "b": []}, "not at once"
+    await until(lambda: bool(saves["a"] and saves["b"]), "the saves")
+    assert saves["a"] == [last], "one save for three runs"
+    assert len(saves["b"]) == 1
+
+
+@requirement("executions:saves:together")
+async def test_runs_without_end_are_saved_now_and_then(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cellwright.jupyter.kernel_queue.CHECKPOINT_EVERY", 1.2)
+    saved = asyncio.Event()
+
+    async def save() -> None:
+        saved.set()
+
+    deadline = asyncio.get_running_loop().time() + 20
+    while not saved.is_set():
+        await bench.queue.submit("ada", [job("1")], Checkpoint("a", save)).wait(30)
+        assert asyncio.get_running_loop().time() < deadline, "never saved while runs go on"
+
+
+@requirement("executions:saves:together")
+async def test_closing_saves_what_is_left(bench: Bench) -> None:
+    saves: list[str] = []
+
+    async def save() -> None:
+        saves.append("saved")
+
+    await bench.queue.submit("ada", [job("1")], Checkpoint("a", save)).wait(30)
+    assert saves == []
+    await bench.queue.close()
+    assert saves == ["saved"]
 
 
 @requirement("executions:shared:one-connection")

@@ -3,10 +3,12 @@
 
 import asyncio
 import os
+import secrets
 import signal
 import statistics
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 from hypothesis import given
@@ -27,7 +29,7 @@ from cellwright.jupyter.kernel_channel import (
 )
 from cellwright.jupyter.kernel_request import KernelDied, ReplyLost
 from jupyter_support import JupyterServer
-from kernel_support import KernelOnServer, kernel_on, until
+from kernel_support import KernelOnServer, kernel_on, rest, until
 from requirements import requirement
 
 pytestmark = pytest.mark.anyio
@@ -291,3 +293,142 @@ async def test_a_small_run_costs_at_most_twice_the_bare_exchange(kernel: KernelO
     assert statistics.median(ours) < 2 * statistics.median(bare), (statistics.median(ours), statistics.median(bare))
     # Without quick acknowledgements every run would take 40 ms and more.
     assert min(ours) < 0.04
+
+
+class Lossy:
+    """A real channel that loses what it is told to: what a server under load does, and no real part can be made to do."""
+
+    def __init__(self, channel: KernelChannel, loses: Callable[[Message], bool]) -> None:
+        self._channel, self._loses = channel, loses
+
+    async def send(self, message: Message) -> None:
+        if not self._loses(message):
+            await self._channel.send(message)
+
+    async def receive(self) -> Message:
+        while True:
+            message = await self._channel.receive()
+            if not self._loses(message):
+                return message
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+
+@asynccontextmanager
+async def losing(kernel: KernelOnServer, loses: Callable[[Message], bool]) -> AsyncGenerator[KernelConnection]:
+    """Another connection to the kernel, over a channel that loses messages."""
+    session = f"lossy-{secrets.token_hex(4)}"
+    real = kernel.connect(session)
+
+    async def open_channel() -> KernelChannel:
+        return Lossy(await real._open_channel(), loses)
+
+    async def busy() -> bool:
+        model = await asyncio.to_thread(rest, kernel.server, "GET", f"/api/kernels/{kernel.id}")
+        return model["execution_state"] == "busy"
+
+    connection = KernelConnection(kernel.id, open_channel, session, exists=kernel.exists, busy=busy)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+def about_code(message: Message) -> bool:
+    return "execute_request" in (message.type, message.parent.get("msg_type"))
+
+
+@pytest.fixture
+def quick_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cellwright.jupyter.kernel.GUARD_EVERY", 0.3)
+
+
+@requirement("kernel:connection:end-lost")
+@pytest.mark.usefixtures("quick_guard")
+async def test_a_run_whose_end_of_output_was_lost_still_ends(kernel: KernelOnServer) -> None:
+    def loses(message: Message) -> bool:
+        return about_code(message) and message.content.get("execution_state") == "idle"
+
+    texts: list[str] = []
+    async with losing(kernel, loses) as connection:
+        run = connection.execute("print('whole'); 1/0", lambda message: texts.append(message.content.get("text", "")))
+        reply = await asyncio.wait_for(run, 20)
+    assert (reply.status, reply.ename, reply.incomplete) == ("error", "ZeroDivisionError", True)
+    assert "whole\n" in texts
+
+
+@requirement("kernel:connection:request-lost")
+@pytest.mark.usefixtures("quick_guard")
+async def test_a_run_that_never_reached_the_kernel_is_reported(kernel: KernelOnServer) -> None:
+    async with losing(kernel, lambda message: message.type == "execute_request") as connection:
+        with pytest.raises(ReplyLost, match="never said that this began"):
+            await asyncio.wait_for(connection.execute("1"), 20)
+
+
+@requirement("kernel:connection:request-lost")
+@pytest.mark.usefixtures("quick_guard")
+async def test_a_run_that_waits_for_a_persons_code_is_not_taken_for_lost(kernel: KernelOnServer) -> None:
+    begun = asyncio.Event()
+    async with kernel.person() as person:
+        theirs = asyncio.create_task(person.execute("import time; time.sleep(2); y = 1", lambda _: begun.set()))
+        await asyncio.wait_for(begun.wait(), 20)
+        ours = await asyncio.wait_for(kernel.connection.execute("y"), 20)
+        assert (ours.status, ours.incomplete, (await theirs).status) == ("ok", False, "ok")
+
+
+@requirement("kernel:life:restart-unheard")
+@pytest.mark.usefixtures("quick_guard")
+async def test_a_restart_whose_first_messages_were_lost_is_noticed(kernel: KernelOnServer) -> None:
+    deaf = asyncio.Event()
+    begun = asyncio.Event()
+    async with losing(kernel, lambda _: deaf.is_set()) as connection:
+        run = asyncio.create_task(connection.execute("import time; time.sleep(60)", lambda _: begun.set()))
+        await asyncio.wait_for(begun.wait(), 20)
+        deaf.set()
+        await kernel.restart()
+        # Another's question: its answer is the last of what the new process says by itself.
+        await kernel.connection.kernel_info()
+        deaf.clear()
+        with pytest.raises(KernelDied, match="restarted"):
+            await asyncio.wait_for(run, 20)
+        assert (await asyncio.wait_for(connection.execute("1"), 20)).status == "ok"
+        assert connection.restarts == 1
+
+
+@requirement("kernel:life:restart-told")
+async def test_a_confirmed_restart_ends_the_run_before_the_new_process_is_heard(kernel: KernelOnServer) -> None:
+    deaf = asyncio.Event()
+    begun = asyncio.Event()
+    async with losing(kernel, lambda _: deaf.is_set()) as connection:
+        run = asyncio.create_task(connection.execute("import time; time.sleep(60)", lambda _: begun.set()))
+        await asyncio.wait_for(begun.wait(), 20)
+        deaf.set()
+        seen = connection.restarts
+        await kernel.restart()
+        connection.note_restart(seen)
+        with pytest.raises(KernelDied, match="restarted"):
+            await asyncio.wait_for(run, 1)
+        deaf.clear()
+        assert (await asyncio.wait_for(connection.execute("1"), 20)).status == "ok"
+        assert connection.restarts == seen + 1
+
+
+@requirement("kernel:connection:end-lost")
+@pytest.mark.usefixtures("quick_guard")
+async def test_others_never_see_a_long_silent_run_as_idle(kernel: KernelOnServer) -> None:
+    states: list[str] = []
+
+    def listens(message: Message) -> bool:
+        if message.type == "status":
+            states.append(message.content["execution_state"])
+        return False
+
+    async with losing(kernel, lambda _: False) as ours, losing(kernel, listens) as person:
+        await person.ready()
+        await ours.execute("1")
+        await until(lambda: states[-1] == "idle", "rest")
+        states.clear()
+        assert not (await asyncio.wait_for(ours.execute("import time; time.sleep(1.5)"), 20)).incomplete
+        await until(lambda: "idle" in states, "the end")
+        assert states == ["busy", "idle"]

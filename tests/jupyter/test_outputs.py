@@ -370,6 +370,64 @@ async def test_a_document_joined_anew_gets_the_whole_output() -> None:
     assert writer.detached == ""
 
 
+class Rejoined:
+    """A cell whose ended run was acknowledged, and the same notebook as it was opened anew afterwards."""
+
+    def __init__(self) -> None:
+        self.old, self.displays = SharedCell(), Displays()
+        self.opened = self.old
+        self.writer = OutputWriter(lambda: self.opened.cell, self.displays)
+        self.writer.begin()
+        deliver(
+            message("display_data", data={"text/plain": "a"}, transient={"display_id": "d"}), self.displays, self.writer
+        )
+        deliver(message("stream", name="stdout", text="é\n"), self.displays, self.writer)
+        self.writer.end(7)
+        self.writer.settle()
+        self.opened = SharedCell()
+        cell = self.opened.cell
+        cell["outputs"].extend([_as_shared(output) for output in self.old.outputs])
+        cell["execution_count"] = 7.0
+        self.opened.viewer.prompts.clear()
+
+
+def _as_shared(output: dict[str, Any]) -> Map[Any]:
+    return Map({**output, "text": Text(output["text"])} if "text" in output else output)
+
+
+@requirement("outputs:document:late")
+async def test_late_output_is_added_to_a_notebook_that_was_opened_anew() -> None:
+    at = Rejoined()
+    deliver(message("stream", name="stdout", text="late\n"), at.displays, at.writer)
+    at.writer.flush()
+    assert [output.get("text") for output in at.opened.outputs] == [None, "é\nlate\n"]
+    update = message("update_display_data", data={"text/plain": "b"}, metadata={}, transient={"display_id": "d"})
+    deliver(update, at.displays, at.writer)
+    at.writer.flush()
+    assert at.opened.outputs[0]["data"] == {"text/plain": "b"}
+    assert (at.opened.viewer.shown, at.opened.viewer.faults) == (at.opened.outputs, [])
+    assert (at.opened.viewer.prompts, at.writer.detached) == ([], "")
+
+
+@requirement("outputs:document:late")
+@pytest.mark.parametrize("change", ["count", "text", "outputs"])
+async def test_late_output_leaves_a_notebook_alone_that_was_changed_meanwhile(change: str) -> None:
+    at = Rejoined()
+    match change:
+        case "count":
+            at.opened.cell["execution_count"] = 8.0
+        case "text":
+            text: Text = at.opened.cell["outputs"][1]["text"]
+            text.insert(len(text), "theirs")
+        case _:
+            del at.opened.cell["outputs"][1]
+    before = at.opened.outputs
+    deliver(message("stream", name="stdout", text="late\n"), at.displays, at.writer)
+    at.writer.flush()
+    assert at.opened.outputs == before
+    assert "somebody else" in at.writer.detached
+
+
 @requirement("outputs:document:valid")
 async def test_the_written_cell_is_valid_by_nbformat(connection: KernelConnection) -> None:
     shared, displays = SharedCell(), Displays()

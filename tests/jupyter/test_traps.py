@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -21,7 +22,7 @@ from cellwright.jupyter.remote import RemoteDocuments
 from cellwright.jupyter.rest import Rest
 from jupyter_support import JupyterProcess, JupyterServer, eventually, sources_on_disk, write_notebook
 from kernel_support import rest
-from notebook_agent import agent_of, in_front_of
+from notebook_agent import Agent, agent_of, in_front_of
 from requirements import requirement
 from support import HttpServer
 
@@ -71,6 +72,73 @@ async def test_a_kernel_restarted_by_somebody_while_a_cell_runs(
         ended = await do.failing("get_execution", execution_id=begun["execution_id"], timeout=30)
         assert ended["status"] != "running"
         assert plain(await do("execute_nb_cells", path=path, ranges=[{"start": 2}])) == "False"
+
+
+@requirement("traps:kernel:restart-then-run")
+async def test_a_cell_run_right_after_a_restart_runs_in_the_new_kernel(
+    ours: HttpServer, jupyter_server: JupyterServer, folder: str
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["kept = 1", SLOW, "'kept' in dir()"])
+    async with agent_of(ours) as do:
+        await do("execute_nb_cells", path=path, ranges=[{"start": 0}])
+        running = await do("execute_nb_cells", path=path, ranges=[{"start": 1}], timeout=0.2)
+        waiting = await do("execute_nb_cells", path=path, ranges=[{"start": 2}], timeout=0)
+        await do("restart_nb_kernel", path=path, exec=False)
+        assert plain(await do("execute_nb_cells", path=path, ranges=[{"start": 2}], timeout=60)) == "False"
+        assert (await do.failing("get_execution", execution_id=running["execution_id"]))["status"] == "died"
+        dropped = await do.failing("get_execution", execution_id=waiting["execution_id"])
+        assert dropped["status"] == "not_run"
+        assert "restarted" in str(dropped) or "died" in str(dropped)
+
+
+def add_bash(jupyter: JupyterProcess) -> None:
+    """The kernel for bash, for this server alone."""
+    spec = jupyter.home / "data_dir" / "kernels" / "bash"
+    spec.mkdir(parents=True)
+    command = [sys.executable, "-m", "bash_kernel", "-f", "{connection_file}"]
+    about = {"argv": command, "display_name": "Bash", "language": "bash", "env": {"PS1": "$"}}
+    (spec / "kernel.json").write_text(json.dumps(about), encoding="utf-8")
+
+
+BASH = {"kernelspec": {"name": "bash", "display_name": "Bash", "language": "bash"}}
+
+
+@requirement("traps:kernel:language")
+async def test_a_notebook_in_another_language(start_jupyter: StartJupyter, tmp_path: Path) -> None:
+    jupyter = start_jupyter()
+    add_bash(jupyter)
+    sources = ["kept=41; for n in 1 2 3; do echo line $n; done", "echo $((kept + 1))", "ls /nowhere-at-all", "echo no"]
+    waits = ["echo on; read answer; echo never", "echo on; sleep 60; echo never", "echo $kept"]
+    write_notebook(jupyter.root, "b.ipynb", [*sources, *waits], metadata=BASH)
+    with in_front_of(jupyter.address, tmp_path) as server:
+        async with agent_of(server) as do:
+            ran = await do("execute_nb_cells", path="b.ipynb", ranges=[{"start": 0, "end": 2}])
+            assert [one["outputs"][0]["text"] for one in ran["execution_results"]] == [
+                "line 1\nline 2\nline 3\n",
+                "42\n",
+            ]
+            assert (await do("get_nb_stat", path="b.ipynb"))["kernel"]["name"] == "bash"
+            failed = await do.failing("execute_nb_cells", path="b.ipynb", ranges=[{"start": 2, "end": 4}])
+            assert [one["status"] for one in failed["execution_results"]] == ["error", "not_run"]
+            assert "nowhere-at-all" in str(failed["execution_results"][0]["outputs"])
+            for cell in (4, 5):
+                begun = await do("execute_nb_cells", path="b.ipynb", ranges=[{"start": cell}], timeout=0)
+                await wait_for_output(do, begun["execution_id"], "on")
+                stopped = await do("cancel_execution", execution_id=begun["execution_id"])
+                assert (stopped["status"], "never" in str(stopped)) == ("interrupted", False)
+            assert "41" in str(
+                (await do("execute_nb_cells", path="b.ipynb", ranges=[{"start": 6}]))["execution_results"]
+            )
+            assert "echo" in (await do("complete_code", path="b.ipynb", code="ech"))["matches"]
+
+
+async def wait_for_output(do: Agent, execution_id: str, text: str) -> None:
+    for _ in range(100):
+        view = await do("get_execution", execution_id=execution_id, timeout=0.1)
+        if text in str(view["execution_results"][0]["outputs"]):
+            return
+    pytest.fail(f"never came: {text}")
 
 
 @requirement("traps:kernel:no-notebook")

@@ -24,7 +24,14 @@ KEPT_CHARACTERS = 64 * 1024 * 1024
 
 Clock = Callable[[], datetime]
 Interrupt = Callable[[], Awaitable[None]]
-Checkpoint = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """How the document that shows a run is saved; runs that name the same document share a save."""
+
+    document: str
+    save: Callable[[], Awaitable[None]]
 
 
 class RunState(StrEnum):
@@ -115,6 +122,8 @@ class CellRun:
         self.job = job
         self.memory = MemoryOutputs(displays, allowance)
         self.state = RunState.QUEUED
+        self.begun = False
+        """Whether the kernel said that it took up the code, as opposed to the request."""
         self.execution_count: int | None = None
         self.error: RunError | None = None
         self.started: datetime | None = None
@@ -147,17 +156,22 @@ class Execution:
         *,
         created: datetime,
         checkpoint: Checkpoint | None = None,
+        generation: int = 0,
     ) -> None:
         self.id = f"exec_{secrets.token_hex(8)}"
         self.principal_id = principal_id
         self.kernel_id = kernel_id
         self.created = created
         self.checkpoint = checkpoint
+        self.generation = generation
+        """How many restarts of the kernel had been asked for here when it was submitted."""
         self.notes: list[str] = []
         self.cancelled = False
         allowance = Allowance.of(RESULT_LIMITS)
         self.cells = tuple(CellRun(job, displays, allowance) for job in jobs)
         self._over = asyncio.Event()
+        self._ended_at: datetime | None = None
+        self._size = 0
         self._stop: Callable[[], Awaitable[None]] | None = None
 
     @property
@@ -177,10 +191,12 @@ class Execution:
 
     @property
     def ended_at(self) -> datetime | None:
-        return max((cell.ended for cell in self.cells if cell.ended), default=self.created) if self.ended else None
+        return self._ended_at
 
+    @property
     def size(self) -> int:
-        return sum(cell.memory.size for cell in self.cells)
+        """How many characters it has put out that are kept, as of its end."""
+        return self._size
 
     def view(self) -> ExecutionView:
         started = min((cell.started for cell in self.cells if cell.started), default=None)
@@ -194,6 +210,9 @@ class Execution:
         self._stop = stop
 
     def finish(self) -> None:
+        # Reckoned once: every new execution looks through all that are kept.
+        self._ended_at = max((cell.ended for cell in self.cells if cell.ended), default=self.created)
+        self._size = sum(cell.memory.size for cell in self.cells)
         self._over.set()
 
     async def wait(self, timeout: float, report: ReportProgress | None = None) -> ExecutionView:  # noqa: ASYNC109
@@ -268,11 +287,11 @@ class Executions:
     def _forget(self) -> None:
         ended = [execution for execution in self._known.values() if execution.ended]
         oldest = self._clock() - self._keep_for
-        count, characters = len(ended), sum(execution.size() for execution in ended)
+        count, characters = len(ended), sum(execution.size for execution in ended)
         for execution in ended:
             expired = execution.ended_at is not None and execution.ended_at < oldest
             if not (expired or count > self._keep or characters > KEPT_CHARACTERS):
                 continue
             del self._known[execution.id]
             count -= 1
-            characters -= execution.size()
+            characters -= execution.size

@@ -32,6 +32,7 @@ from cellwright.jupyter.kernel_request import (
     death,
     execute_reply,
     gone,
+    never_begun,
 )
 
 logger = logging.getLogger(__name__)
@@ -39,9 +40,10 @@ logger = logging.getLogger(__name__)
 START_SECONDS = 60.0
 """How long a kernel that restarts may take to answer."""
 NUDGE_SECONDS = 10.0
-"""How long to wait for the first answer on a new connection; a kernel that is busy for a person may not give one."""
+"""How long to wait for an answer from a kernel that speaks; one that is busy for a person may not give one."""
 NUDGE_EVERY = 0.5
 GUARD_EVERY = 2.0
+PROBE_SECONDS = 5.0
 RECONNECT_SECONDS = 60.0
 RECONNECT_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
 REMEMBERED_RUNS = 64
@@ -58,7 +60,9 @@ class KernelConnection:
         session_id: str | None = None,
         *,
         exists: Callable[[], Awaitable[bool]] | None = None,
+        busy: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
+        """`exists` and `busy` are what the server knows of the kernel, asked for while it is quiet."""
         self.kernel_id = kernel_id
         self.session_id = session_id or secrets.token_hex(16)
         self.state = "unknown"
@@ -67,6 +71,7 @@ class KernelConnection:
         """How often the kernel was seen to start anew; a change means that variables are gone."""
         self._open_channel = open_channel
         self._exists = exists
+        self._busy = busy
         self._guarding = False
         self._received = 0
         self._channel: KernelChannel | None = None
@@ -77,6 +82,7 @@ class KernelConnection:
         self._opening = asyncio.Lock()
         self._answers = False
         self._identity: str | None = None
+        self._buried: str | None = None
         self._starts_anew = False
         self._closed = False
 
@@ -84,9 +90,14 @@ class KernelConnection:
     def connected(self) -> bool:
         return self._channel is not None
 
+    @property
+    def answers(self) -> bool:
+        """Whether code can be run without waiting for the kernel to be reached."""
+        return self._answers and self._channel is not None
+
     async def ready(self) -> None:
         """Return when the kernel is connected and its output is known to reach us."""
-        if self._answers and self._channel is not None:
+        if self.answers:
             return
         async with self._opening:
             if self._closed:
@@ -150,6 +161,16 @@ class KernelConnection:
         content = await self._query("inspect_request", question, timeout)
         return dict(content.get("data", {})) if content.get("found") else None
 
+    def note_restart(self, seen_before: int) -> None:
+        """The server says that it has restarted the kernel since this was seen `seen_before` times.
+
+        The old process is gone for certain, whether or not the new one has been heard yet.
+        """
+        if self.restarts == seen_before:
+            # What the old process said last may still be on its way here, and must not be taken for the new one.
+            self._buried, self._identity = self._identity, None
+            self._note_death("was restarted")
+
     async def close(self) -> None:
         """Leave the kernel; it goes on running. Requests under way fail."""
         self._closed = True
@@ -205,7 +226,7 @@ class KernelConnection:
             # A cut while sending leaves the fate of the request open: the reader's recovery settles it.
             with contextlib.suppress(ChannelClosed):
                 await channel.send(request.message)
-            if self._exists is not None and not self._guarding and request.message.type == "execute_request":
+            if self._exists is not None and not self._guarding and request.runs_code:
                 self._guarding = True
                 self._spawn(self._guard(self._exists))
             return await request.finish(on_message)
@@ -214,17 +235,23 @@ class KernelConnection:
 
     async def _nudge(self) -> None:
         """Ask until both an answer and output have come: a subscription that is still being made loses output."""
-        required = self._starts_anew
+        required, heard_before = self._starts_anew, self._received
         asked: set[asyncio.Task[Message]] = set()
+        began = asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout(START_SECONDS if required else NUDGE_SECONDS):
+            async with asyncio.timeout(START_SECONDS):
                 while not any(task.done() for task in asked):
+                    waited = asyncio.get_running_loop().time() - began
+                    if waited > NUDGE_SECONDS and self._received > heard_before and not required:
+                        break
                     # The control channel is answered while the shell is busy; not every kernel has it.
                     for channel in ("control", "shell") if len(asked) % 8 == 0 else ("control",):
                         request = self._new_request(channel, "kernel_info_request", {})
                         asked.add(asyncio.create_task(self._ask(request)))
                     await asyncio.wait(asked, timeout=NUDGE_EVERY, return_when=asyncio.FIRST_COMPLETED)
-            next(task for task in asked if task.done()).result()
+            done = [task for task in asked if task.done()]
+            if done and not any(task.exception() is None for task in done):
+                done[0].result()
         except TimeoutError as error:
             if required:
                 raise Unavailable(
@@ -255,7 +282,7 @@ class KernelConnection:
         self._answers = False
         running = False
         for request in tuple(self._requests.values()):
-            if request.message.type == "execute_request":
+            if request.runs_code:
                 request.incomplete = running = True
             else:
                 request.fail(Unavailable(f"the connection to kernel {self.kernel_id} was cut"))
@@ -269,7 +296,7 @@ class KernelConnection:
         if channel is not None:
             self._spawn(channel.close())
         for request in tuple(self._requests.values()):
-            if request.message.type != "execute_request":
+            if not request.runs_code:
                 request.fail(Unavailable(f"kernel {self.kernel_id} died before it answered", hint="Ask again"))
 
     def _dispatch(self, message: Message) -> None:
@@ -288,7 +315,7 @@ class KernelConnection:
         """A kernel signs its messages with a session of its own: a new one is a new process, whoever restarted it."""
         signed = str(message.header.get("session", ""))
         # Some kernels repeat the session of the question, and the server's own messages carry ours: neither tells.
-        if not signed or signed in (self.session_id, message.parent.get("session"), self._identity):
+        if not signed or signed in (self.session_id, message.parent.get("session"), self._identity, self._buried):
             return
         known, self._identity = self._identity, signed
         if known is not None:
@@ -313,7 +340,7 @@ class KernelConnection:
         self._finished.clear()
         sent: list[Request] = []
         for request in tuple(self._requests.values()):
-            if request.message.type != "execute_request" or request.message.id == spare:
+            if not request.runs_code or request.message.id == spare:
                 continue
             if request.started:
                 request.fail(death(self.kernel_id, how, started=True))
@@ -324,16 +351,47 @@ class KernelConnection:
             self._spawn(self._settle(sent, death(self.kernel_id, how, started=False)))
 
     async def _guard(self, exists: Callable[[], Awaitable[bool]]) -> None:
-        """A kernel that is shut down says nothing, and its websocket stays open: ask the server when it is quiet."""
+        """While code is under way and the kernel is quiet, see that it is still there and that nothing was lost."""
         try:
-            while any(request.message.type == "execute_request" for request in self._requests.values()):
+            while any(request.runs_code for request in self._requests.values()):
                 before = self._received
                 await asyncio.sleep(GUARD_EVERY)
+                if self._received != before:
+                    continue
                 with contextlib.suppress(Unavailable):
-                    if self._received == before and not await exists():
+                    # A kernel that is shut down says nothing, and its websocket stays open.
+                    if not await exists():
+                        self._drop_channel()
                         return self._fail_all(gone(self.kernel_id))
+                    if await self._doubtful():
+                        await self._probe()
         finally:
             self._guarding = False
+
+    async def _doubtful(self) -> bool:
+        """Whether something may have been lost. Not asked of the kernel itself: people would see it as idle."""
+        if self._channel is None or not self._answers:
+            return False
+        if any(request.replied or not request.started for request in self._requests.values()):
+            return True
+        return self._busy is not None and not await self._busy()
+
+    async def _probe(self) -> None:
+        """Ask something that is answered at once, for nobody hears of a restart whose first messages were lost.
+
+        The answer comes after all that was published before: a reply without its end of output then stays without.
+        """
+        ended = [request for request in self._requests.values() if request.replied]
+        with contextlib.suppress(TimeoutError, Unavailable):
+            async with asyncio.timeout(PROBE_SECONDS):
+                await self._ask(self._new_request("control", "kernel_info_request", {}))
+        for request in ended:
+            request.end_output()
+        unheard = [one for one in self._requests.values() if one.runs_code and not (one.started or one.doubted)]
+        for request in unheard:
+            request.doubted = True
+        if unheard:
+            self._spawn(self._settle(unheard, never_begun(self.kernel_id)))
 
     async def _recover(self) -> None:
         """Come back after a cut while somebody waits, then find out which answers were lost."""

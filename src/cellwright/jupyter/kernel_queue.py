@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -29,6 +30,10 @@ logger = logging.getLogger(__name__)
 MAX_WAITING = 100
 CHECKPOINT_EVERY = 5.0
 """A document that changes all the time is never saved by itself."""
+SAVE_AFTER = 1.0
+"""Runs that follow each other closely are saved together: a save costs Jupyter more than a small run does."""
+LAST_SAVE_SECONDS = 10.0
+RESTARTED = "the kernel was restarted before its turn, and its variables are lost"
 
 
 class KernelQueue:
@@ -46,6 +51,8 @@ class KernelQueue:
         self._tasks: set[asyncio.Task[None]] = set()
         self._interrupting = asyncio.Lock()
         self._known_restarts = kernel.restarts
+        self._generation = 0
+        self._saves = _Saves()
         self._latest: WeakValueDictionary[str, CellRun] = WeakValueDictionary()
 
     @property
@@ -59,22 +66,41 @@ class KernelQueue:
         return self._current is not None or bool(self._waiting)
 
     def submit(self, principal_id: str, jobs: Sequence[Job], checkpoint: Checkpoint | None = None) -> Execution:
-        """Queue cells to run. `checkpoint` is called every few seconds while they run and once after: save there."""
+        """Queue cells to run. `checkpoint` saves every few seconds while they run, and once a moment after."""
         if len(self._waiting) >= MAX_WAITING:
             raise LimitReached(
                 f"{MAX_WAITING} executions wait for kernel {self.kernel.kernel_id} already",
                 hint="Wait for some to end, or cancel them",
             )
         kernel_id, created = self.kernel.kernel_id, self._clock()
-        execution = Execution(principal_id, kernel_id, jobs, self._displays, created=created, checkpoint=checkpoint)
+        execution = Execution(
+            principal_id,
+            kernel_id,
+            jobs,
+            self._displays,
+            created=created,
+            checkpoint=checkpoint,
+            generation=self._generation,
+        )
         execution.stops_with(lambda: self._stop(execution))
+        # Where nothing is in the way the first cell begins at once, and says so itself.
+        waiting = execution.cells[0 if self.busy or not self.kernel.answers else 1 :]
         self._executions.add(execution)
         self._waiting.append(execution)
-        for cell in execution.cells:
+        for cell in waiting:
             if cell.job.sink is not None:
                 cell.job.sink.announce()
         self._ensure_worker()
         return execution
+
+    def note_restart(self, seen_before: int) -> None:
+        """The server has restarted the kernel since it was seen to start `seen_before` times.
+
+        What was submitted before now was meant for the old variables and is not run; what is submitted from now on is.
+        """
+        self._generation += 1
+        self._drop_waiting(RESTARTED, self._generation - 1)
+        self.kernel.note_restart(seen_before)
 
     async def close(self) -> None:
         """Run nothing more. What waits is reported as not run; what runs goes on in the kernel, unwatched."""
@@ -82,7 +108,8 @@ class KernelQueue:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._drop_waiting("the connection to the kernel was closed")
+        self._drop_waiting("the connection to the kernel was closed", self._generation)
+        await self._saves.close()
 
     def _ensure_worker(self) -> None:
         if self._worker is None or self._worker.done():
@@ -115,7 +142,7 @@ class KernelQueue:
             if saving is not None:
                 saving.cancel()
             if execution.checkpoint is not None:
-                self._spawn(self._save(execution, execution.checkpoint))
+                self._saves.soon(execution, execution.checkpoint)
 
     async def _run_cell(self, execution: Execution, cell: CellRun) -> bool:
         """Run one cell and say whether the next may follow."""
@@ -124,6 +151,9 @@ class KernelQueue:
         async with self._interrupting:
             # An interrupt that is under way was meant for what ran before, and must not hit this cell.
             code = None if execution.cancelled else cell.job.code()
+        if execution.generation != self._generation:
+            self._skip(cell, RESTARTED)
+            return False
         if code is None:
             self._skip(cell, "it was cancelled" if execution.cancelled else "the cell was deleted before its turn")
             return not execution.cancelled
@@ -136,7 +166,7 @@ class KernelQueue:
                 code, lambda message: self._take(execution, cell, message), store_history=cell.job.store_history
             )
         except CellwrightError as error:
-            self._note_failure(cell, error)
+            self._note_failure(execution, cell, error)
         else:
             self._note_reply(execution, cell, reply)
         finally:
@@ -157,6 +187,7 @@ class KernelQueue:
     def _take(self, execution: Execution, cell: CellRun, message: Message) -> None:
         if cell.state is RunState.QUEUED:
             self._note_start(execution, cell)
+        cell.begun = cell.begun or message.type == "execute_input"
         if cell.state.ended and self._latest.get(cell.job.cell_id) is not cell:
             # A thread of an earlier run still prints, but the cell belongs to a later run now.
             return
@@ -178,6 +209,10 @@ class KernelQueue:
             cell.notes.append("The connection to the kernel was cut for a moment: output may be missing")
         if reply.status == "ok":
             cell.state = RunState.DONE
+        elif reply.status == "aborted" and cell.begun:
+            # How kernels of some languages say that they were interrupted.
+            cell.state = RunState.INTERRUPTED
+            cell.error = RunError("INTERRUPTED", "the kernel was interrupted while this ran")
         elif reply.status == "aborted":
             cell.state = RunState.NOT_RUN
             cell.error = RunError(
@@ -190,12 +225,13 @@ class KernelQueue:
             cell.state = RunState.INTERRUPTED if interrupted else RunState.ERROR
             cell.error = RunError(reply.ename, reply.evalue, reply.traceback)
 
-    def _note_failure(self, cell: CellRun, error: CellwrightError) -> None:
+    def _note_failure(self, execution: Execution, cell: CellRun, error: CellwrightError) -> None:
         cell.error = RunError(error.code, error.message, hint=error.hint)
         if isinstance(error, KernelDied | KernelGone):
             cell.state = RunState.DIED
             self._known_restarts = self.kernel.restarts
-            self._drop_waiting("the kernel died before its turn, and its variables are lost")
+            # What was submitted after a restart that we were told of waits for the new kernel, not for this one.
+            self._drop_waiting("the kernel died before its turn, and its variables are lost", execution.generation)
         else:
             cell.state = RunState.ERROR if cell.state is RunState.RUNNING else RunState.NOT_RUN
 
@@ -221,9 +257,12 @@ class KernelQueue:
             if cell.state is RunState.QUEUED:
                 self._skip(cell, why)
 
-    def _drop_waiting(self, why: str) -> None:
-        while self._waiting:
-            self._drop(self._waiting.popleft(), why)
+    def _drop_waiting(self, why: str, newest: int) -> None:
+        """Take from the queue what was submitted in this generation of the kernel or an earlier one."""
+        dropped = [execution for execution in self._waiting if execution.generation <= newest]
+        for execution in dropped:
+            self._waiting.remove(execution)
+            self._drop(execution, why)
 
     def _drop(self, execution: Execution, why: str) -> None:
         self._skip_rest(execution, why)
@@ -248,22 +287,66 @@ class KernelQueue:
 
     def _start_checkpoints(self, execution: Execution) -> asyncio.Task[None] | None:
         checkpoint = execution.checkpoint
-        return None if checkpoint is None else self._spawn(self._keep_saving(execution, checkpoint))
-
-    async def _keep_saving(self, execution: Execution, checkpoint: Checkpoint) -> None:
-        while True:
-            await asyncio.sleep(CHECKPOINT_EVERY)
-            await self._save(execution, checkpoint)
-
-    async def _save(self, execution: Execution, checkpoint: Checkpoint) -> None:
-        try:
-            await checkpoint()
-        except CellwrightError as error:
-            logger.warning("execution_checkpoint_failed execution=%s error=%s", execution.id, error)
-            execution.notes.append(f"The notebook could not be saved: {error.message}")
+        return None if checkpoint is None else self._spawn(_keep_saving(execution, checkpoint))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+async def _keep_saving(execution: Execution, checkpoint: Checkpoint) -> None:
+    while True:
+        await asyncio.sleep(CHECKPOINT_EVERY)
+        await _save(execution, checkpoint)
+
+
+async def _save(execution: Execution, checkpoint: Checkpoint) -> None:
+    try:
+        await checkpoint.save()
+    except CellwrightError as error:
+        logger.warning("execution_checkpoint_failed execution=%s error=%s", execution.id, error)
+        execution.notes.append(f"The notebook could not be saved: {error.message}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Unsaved:
+    execution: Execution
+    checkpoint: Checkpoint
+    latest: float
+    timer: asyncio.TimerHandle
+
+
+class _Saves:
+    """One save for all runs of a document that end close together; none is forgotten when the queue closes."""
+
+    def __init__(self) -> None:
+        self._unsaved: dict[str, _Unsaved] = {}
+        self._saving: set[asyncio.Task[None]] = set()
+
+    def soon(self, execution: Execution, checkpoint: Checkpoint) -> None:
+        """Save a moment from now, or later if more runs follow, but not much later."""
+        loop = asyncio.get_running_loop()
+        known = self._unsaved.get(checkpoint.document)
+        latest = loop.time() + CHECKPOINT_EVERY if known is None else known.latest
+        if known is not None:
+            known.timer.cancel()
+        timer = loop.call_at(min(loop.time() + SAVE_AFTER, latest), self._start, checkpoint.document)
+        self._unsaved[checkpoint.document] = _Unsaved(execution, checkpoint, latest, timer)
+
+    async def close(self) -> None:
+        """Save now what is not saved yet."""
+        for document in tuple(self._unsaved):
+            self._start(document)
+        if self._saving:
+            _, late = await asyncio.wait(self._saving, timeout=LAST_SAVE_SECONDS)
+            for task in late:
+                task.cancel()
+
+    def _start(self, document: str) -> None:
+        unsaved = self._unsaved.pop(document)
+        unsaved.timer.cancel()
+        task = asyncio.create_task(_save(unsaved.execution, unsaved.checkpoint))
+        self._saving.add(task)
+        task.add_done_callback(self._saving.discard)

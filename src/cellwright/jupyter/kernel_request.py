@@ -65,30 +65,52 @@ class Request:
     def __init__(self, message: Message) -> None:
         self.message = message
         self.started = False
+        self.replied = False
         self.incomplete = False
-        self._events: asyncio.Queue[Message | CellwrightError] = asyncio.Queue()
+        self.doubted = False
+        """Whether it is being found out if the kernel ever got this."""
+        self._events: asyncio.Queue[Message | CellwrightError | None] = asyncio.Queue()
+
+    @property
+    def runs_code(self) -> bool:
+        return self.message.type == "execute_request"
 
     def receive(self, message: Message) -> None:
         self.started = True
+        self.replied = self.replied or message.channel == self.message.channel
         self._events.put_nowait(message)
+
+    def end_output(self) -> None:
+        """Its output has ended, though the kernel's word for that was lost, and maybe more."""
+        self.incomplete = True
+        self._events.put_nowait(None)
 
     def fail(self, error: CellwrightError) -> None:
         self._events.put_nowait(error)
 
     async def finish(self, on_message: OnMessage | None = None) -> Message:
         reply: Message | None = None
-        idle = False
-        while reply is None or not (idle or reply.content.get("status") == "aborted"):
+        idle = begun = False
+        # What was dropped before it began has put out nothing, and some kernels do not say that this has ended.
+        while reply is None or not (idle or (_dropped(reply) and not begun)):
             event = await self._events.get()
             if isinstance(event, CellwrightError):
                 raise event
+            if event is None:
+                idle = True
+                continue
             if event.channel == self.message.channel:
                 reply = event
             elif event.type == "status" and event.content.get("execution_state") == "idle":
                 idle = True
+            begun = begun or event.type == "execute_input"
             if event.channel == "iopub" and on_message is not None:
                 on_message(event)
         return reply
+
+
+def _dropped(reply: Message) -> bool:
+    return reply.content.get("status") in ("abort", "aborted")
 
 
 def death(kernel_id: str, how: str, *, started: bool) -> KernelDied:
@@ -100,6 +122,13 @@ def death(kernel_id: str, how: str, *, started: bool) -> KernelDied:
     return KernelDied(
         f"kernel {kernel_id} {how} before it said that this began; all its variables are lost",
         hint="It may have run in part: look before you run it again",
+    )
+
+
+def never_begun(kernel_id: str) -> ReplyLost:
+    return ReplyLost(
+        f"kernel {kernel_id} answers, but it never said that this began: it was lost on the way, or its answer was",
+        hint="Look at its variables before you run it again",
     )
 
 
@@ -115,7 +144,7 @@ def execute_reply(reply: Message, *, incomplete: bool) -> ExecuteReply:
     status = str(content.get("status", "error"))
     count = content.get("execution_count")
     return ExecuteReply(
-        status="ok" if status == "ok" else "aborted" if status in ("abort", "aborted") else "error",
+        status="ok" if status == "ok" else "aborted" if _dropped(reply) else "error",
         execution_count=count if isinstance(count, int) else None,
         ename=str(content.get("ename", "")),
         evalue=str(content.get("evalue", "")),

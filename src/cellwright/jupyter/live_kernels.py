@@ -8,9 +8,13 @@ from cellwright.core.errors import NotFound
 from cellwright.jupyter.executions import Clock, Executions
 from cellwright.jupyter.kernel import KernelConnection
 from cellwright.jupyter.kernel_queue import KernelQueue
+from cellwright.jupyter.model import SessionInfo
+from cellwright.jupyter.paths import NotebookPath
 from cellwright.jupyter.port import Kernels
 
 IDLE_SECONDS = 600.0
+TRUST_SECONDS = 1.0
+"""For how long a notebook that had a kernel is believed to have that kernel: a person may have given it another."""
 
 
 @dataclass(slots=True)
@@ -28,6 +32,25 @@ class LiveKernels:
         self._clock = clock
         self._idle = idle
         self._kept: dict[str, _Kept] = {}
+        self._sessions: dict[str, tuple[SessionInfo, float]] = {}
+
+    async def session_of(self, path: NotebookPath) -> SessionInfo | None:
+        """The notebook's session as the server has it, or had it a moment ago while its kernel is still connected."""
+        asked = asyncio.get_running_loop().time()
+        session, seen = self._sessions.get(path.text, (None, 0.0))
+        if session is not None and asked - seen < TRUST_SECONDS and self._is_connected(session):
+            return session
+        found = await self._kernels.session_of(path)
+        self._sessions = {known: one for known, one in self._sessions.items() if asked - one[1] < TRUST_SECONDS}
+        if found is None:
+            self._sessions.pop(path.text, None)
+        else:
+            self._sessions[path.text] = (found, asked)
+        return found
+
+    def _is_connected(self, session: SessionInfo) -> bool:
+        kept = self._kept.get(session.kernel.id) if session.kernel is not None else None
+        return kept is not None and kept.queue.kernel.connected
 
     async def queue(self, kernel_id: str) -> KernelQueue:
         """The one queue of this kernel. Leaves others that were not used for long."""
@@ -41,6 +64,7 @@ class LiveKernels:
     async def leave(self, kernel_id: str) -> None:
         """Forget a kernel, as after it was shut down. It is not shut down by this."""
         kept = self._kept.pop(kernel_id, None)
+        self._sessions.clear()
         if kept is not None:
             await kept.queue.close()
             await kept.queue.kernel.close()
@@ -59,8 +83,11 @@ class LiveKernels:
                 return False
             return True
 
+        async def busy() -> bool:
+            return (await self._kernels.kernel(kernel_id)).state == "busy"
+
         connection = KernelConnection(
-            kernel_id, lambda: self._kernels.open_channel(kernel_id, session_id), session_id, exists=exists
+            kernel_id, lambda: self._kernels.open_channel(kernel_id, session_id), session_id, exists=exists, busy=busy
         )
         return KernelQueue(connection, lambda: self._kernels.interrupt(kernel_id), self._executions, self._clock)
 

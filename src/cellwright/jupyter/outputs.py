@@ -150,7 +150,7 @@ class OutputWriter:
         self._document: object = None
         self._timer: asyncio.TimerHandle | None = None
         self._not_before = 0.0
-        self._ended = self._end_written = False
+        self._ended = self._end_written = self._settled = False
         self._count: int | None = None
         self._superseded = self._missing = False
 
@@ -213,6 +213,10 @@ class OutputWriter:
         self._log.update_display(display_id, data, metadata)
         self._schedule()
 
+    def settle(self) -> None:
+        """All that was written so far is known to have arrived: a document that lacks it was changed by somebody."""
+        self._settled = self._end_written
+
     def flush(self) -> None:
         """Bring the document up to date now."""
         self._cancel_timer()
@@ -253,7 +257,7 @@ class OutputWriter:
     def _still_ours(self, cell: Map[Any]) -> bool:
         """Whether the cell holds what we wrote. A new document gets all of it again; what people did to it stands."""
         outputs = _outputs(cell)
-        if _document(cell) is not self._document:
+        if _document(cell) is not self._document and not self._settled:
             self._document = _document(cell)
             self._written, self._end_written = [], False
             with self._transaction(cell):
@@ -263,6 +267,8 @@ class OutputWriter:
             self._start_over_after_clear()
         elif not self._matches(cell, outputs):
             self._superseded = True
+        else:
+            self._document = _document(cell)
         return not self._superseded
 
     def _matches(self, cell: Map[Any], outputs: Array[Any]) -> bool:

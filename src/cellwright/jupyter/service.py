@@ -1,9 +1,11 @@
 """Live notebooks of one workspace: connects when first needed, opens documents, finds kernels, runs cells."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+import logging
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
 from pycrdt import Map
@@ -13,7 +15,7 @@ from cellwright.core.status import PartStatus
 from cellwright.core.types import Call, Scope
 from cellwright.jupyter.connect import Connect, Found
 from cellwright.jupyter.embedded import EmbeddedJupyter
-from cellwright.jupyter.executions import Clock, Execution, Executions, ExecutionView, Job
+from cellwright.jupyter.executions import Checkpoint, Clock, Execution, Executions, ExecutionView, Job
 from cellwright.jupyter.kernel_queue import KernelQueue
 from cellwright.jupyter.live_kernels import LiveKernels
 from cellwright.jupyter.model import CellType, RoomKind, SessionInfo
@@ -22,6 +24,8 @@ from cellwright.jupyter.outputs import OutputWriter
 from cellwright.jupyter.paths import DocPath, NotebookPath
 from cellwright.jupyter.presence import Collaborator
 from cellwright.jupyter.rooms import DocumentChanged, OpenDocument, Rooms
+
+log = logging.getLogger(__name__)
 
 LOST_CHECK_SECONDS = 1.0
 MAX_WAIT_SECONDS = 86_400.0
@@ -143,14 +147,13 @@ class LiveNotebooks:
     async def session(self, call: Call, path: NotebookPath, *, kernel_name: str | None = None) -> SessionInfo:
         """The notebook's session, the person's if there is one, else a new one with its kernel."""
         connected = await self.connected(call)
-        kernels = connected.found.jupyter.kernels
-        found = await kernels.session_of(path)
+        found = await connected.kernels.session_of(path)
         if found is not None:
             return found
         # Jupyter starts a kernel for any path, also one that does not exist.
         await connected.found.jupyter.documents.stat(path)
         name = kernel_name or await self._named_kernel(connected, path)
-        return await kernels.start_session(path, kernel_name=name)
+        return await connected.found.jupyter.kernels.start_session(path, kernel_name=name)
 
     async def _named_kernel(self, connected: Connected, path: NotebookPath) -> str | None:
         """What the notebook says it runs in, if that is installed; None lets the server choose."""
@@ -176,7 +179,10 @@ class LiveNotebooks:
             return await self.session(call, path, kernel_name=kernel_name)
         if kernel_name is not None and kernel_name != session.kernel.name:
             return await self.assign(call, path, kernel_name)
+        queue = await connected.kernels.queue(session.kernel.id)
+        seen_before = queue.kernel.restarts
         await kernels.restart(session.kernel.id)
+        queue.note_restart(seen_before)
         return session
 
     async def assign(self, call: Call, path: NotebookPath, kernel_name: str) -> SessionInfo:
@@ -219,30 +225,44 @@ class LiveNotebooks:
         connected = await self.connected(call)
         stack = AsyncExitStack()
         document = await stack.enter_async_context(connected.rooms.notebook(path))
-        holder = _Holder(connected.rooms, path, document, stack)
+        holder = _Holder(connected.rooms, path, document, stack, self._start)
         jobs = [holder.job(cell_id, queue) for cell_id in cell_ids]
         try:
-            execution = queue.submit(call.principal.id, jobs, checkpoint=holder.save)
+            execution = queue.submit(call.principal.id, jobs, checkpoint=Checkpoint(path.text, holder.save))
         except CellwrightError:
             await stack.aclose()
             raise
-        task = asyncio.create_task(holder.hold(execution), name=f"hold {execution.id}")
+        self._start(holder.hold(execution))
+        return execution
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._holders.add(task)
         task.add_done_callback(self._holders.discard)
-        return execution
 
 
 class _Holder:
-    """Keeps a notebook open while something runs in it, also when the connection is lost and made again meanwhile."""
+    """Keeps a notebook open while something runs in it, also when the connection is lost and made again meanwhile.
+
+    What comes after the run, from a thread or as an update of a display, is written as long as anybody keeps it open.
+    """
 
     def __init__(
-        self, rooms: Rooms, path: NotebookPath, document: OpenDocument[Notebook], stack: AsyncExitStack
+        self,
+        rooms: Rooms,
+        path: NotebookPath,
+        document: OpenDocument[Notebook],
+        stack: AsyncExitStack,
+        start: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self._rooms = rooms
         self._path = path
         self._document = document
         self._stack = stack
+        self._start = start
         self._writers: list[OutputWriter] = []
+        self._released = False
+        self._rejoining = False
 
     def job(self, cell_id: str, queue: KernelQueue) -> Job:
         def cell() -> Map[object] | None:
@@ -250,6 +270,7 @@ class _Holder:
                 self._document.check_open()
                 return self._document.view.shared_cell(cell_id)
             except CellwrightError:
+                self._rejoin_if_open()
                 return None
 
         def code() -> str | None:
@@ -264,6 +285,11 @@ class _Holder:
         return Job(code, cell_id, writer)
 
     async def save(self) -> None:
+        try:
+            self._document.check_open()
+        except CellwrightError:
+            # It was left, so Jupyter has all of it and saves it; or it was lost, which `hold` sees to.
+            return
         await self._document.save()
 
     async def hold(self, execution: Execution) -> None:
@@ -272,9 +298,12 @@ class _Holder:
                 await execution.wait(LOST_CHECK_SECONDS)
                 await self._renew_if_lost()
             await self._document.acknowledge()
+            for writer in self._writers:
+                writer.settle()
         except CellwrightError as error:
             execution.notes.append(f"The notebook may not show all of this run: {error.message}")
         finally:
+            self._released = True
             await self._stack.aclose()
 
     async def _renew_if_lost(self) -> None:
@@ -285,6 +314,26 @@ class _Holder:
             self._document = await self._stack.enter_async_context(self._rooms.notebook(self._path))
             for writer in self._writers:
                 writer.flush()
+
+    def _rejoin_if_open(self) -> None:
+        """After the run nobody opens the notebook for its late output; but where it was opened again, that goes there."""
+        opened = (self._path.text, RoomKind.NOTEBOOK)
+        rooms = self._rooms.open_rooms()
+        if self._released and not self._rejoining and any(r.connected and (r.path, r.kind) == opened for r in rooms):
+            self._rejoining = True
+            self._start(self._rejoin())
+
+    async def _rejoin(self) -> None:
+        try:
+            async with self._rooms.notebook(self._path) as document:
+                self._document = document
+                for writer in self._writers:
+                    writer.flush()
+                await document.acknowledge()
+        except CellwrightError as error:
+            log.info("late output not shown path=%s error=%s", self._path, error)
+        finally:
+            self._rejoining = False
 
 
 def require_run(call: Call) -> None:
