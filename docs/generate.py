@@ -27,7 +27,6 @@ SNAPSHOTS = ROOT / "tests" / "snapshots"
 REGISTRY_NAME = "io.github.cellwright/cellwright"
 REGISTRY_SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 NOTE = "<!-- Written by `make docs`. Change the code, not this page. -->\n"
-COMMANDS = ("serve", "start", "lab", "doctor", "install", "token create", "token list", "token revoke")
 
 
 def everything() -> Workspace:
@@ -141,7 +140,7 @@ def command_line_page() -> str:
     os.environ["COLUMNS"] = "110"  # argparse wraps to the terminal's width, which must not matter here
     parser = make_parser()
     sections = [f"{NOTE}# Command line\n\n```text\n{parser.format_help().rstrip()}\n```\n"]
-    for command in COMMANDS:
+    for command in parser.commands():
         one = parser.command(command)
         sections.append(f"\n## cellwright {command}\n\n```text\n{one.format_help().rstrip()}\n```\n")
     return "".join(sections)

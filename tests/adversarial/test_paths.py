@@ -2,19 +2,25 @@
 
 import os
 import socket
+import threading
 import time
 import unicodedata
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from cellwright.core.errors import NotFound
+from cellwright.jupyter.localfiles import describe_all, walk_local
+from cellwright.jupyter.paths import DocPath
 from jupyter_support import JupyterProcess, JupyterServer, write_notebook
 from kernel_support import rest
-from notebook_agent import Agent
+from notebook_agent import Agent, agent_of
 from requirements import requirement
-from support import stdio_client
+from support import http_server, stdio_client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
@@ -99,6 +105,85 @@ async def test_a_folder_whose_name_begins_like_the_root_is_outside(agent: Any, j
         assert (await do.error("read_nb_cells", path=f"{sibling}/s.ipynb"))["code"] == "NOT_FOUND"
 
 
+@contextmanager
+def swapping(folder: Path, outside: Path) -> Generator[None]:
+    """Make `folder` a link to `outside` and a folder again, over and over, as fast as it goes."""
+    ended = threading.Event()
+    aside, link = folder.with_name("aside"), folder.with_name("link")
+
+    def swap() -> None:
+        while not ended.is_set():
+            link.symlink_to(outside)
+            folder.rename(aside)
+            link.rename(folder)
+            folder.unlink()
+            aside.rename(folder)
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        swapper.join(10)
+
+
+def folder_and_outside(root: Path, outside: Path) -> tuple[Path, Path]:
+    for number in range(20):
+        write_notebook(root, f"folder/{number}/inside.ipynb", [])
+        write_notebook(outside, f"{number}/secret.ipynb", ["needle"])
+    return root / "folder", outside
+
+
+@requirement("adversarial:P3")
+@pytest.mark.parametrize("start", [None, "folder", "folder/7"])
+def test_a_folder_swapped_for_a_link_while_it_is_listed_shows_nothing_outside(
+    tmp_path: Path, start: str | None
+) -> None:
+    root = tmp_path / "root"
+    seen: set[str] = set()
+    looks = 0
+    with swapping(*folder_and_outside(root, tmp_path / "outside")):
+        deadline = time.monotonic() + 2
+        while time.monotonic() < deadline:
+            looks += 1
+            with suppress(NotFound):
+                found = walk_local(root, DocPath(start) if start else None, ".ipynb", 1_000)
+                seen |= {info.path for info in describe_all(root, found)} | {one.path for one in found}
+    assert looks > 50
+    assert {path.rpartition("/")[2] for path in seen} == {"inside.ipynb"}
+
+
+@requirement("adversarial:P3")
+def test_nothing_is_told_of_a_file_behind_a_folder_that_became_a_link(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    folder, outside = folder_and_outside(root, tmp_path / "outside")
+    write_notebook(outside, "0/inside.ipynb", ["the one outside"])
+    found = walk_local(root, None, ".ipynb", 1_000)
+    assert len(describe_all(root, found)) == len(found) == 20
+    folder.rename(root / "aside")
+    folder.symlink_to(outside)
+    assert describe_all(root, found) == []
+
+
+@requirement("adversarial:P3")
+async def test_the_tools_list_nothing_outside_while_a_folder_is_swapped(
+    jupyter_process: JupyterProcess, nb_folder: str, tmp_path: Path
+) -> None:
+    """On a server that was found on this machine, which is listed from the disk."""
+    folder, outside = folder_and_outside(jupyter_process.root / nb_folder, tmp_path / "outside")
+    environ = {"JUPYTER_RUNTIME_DIR": str(jupyter_process.home / "runtime_dir")}
+    flags = ("--root", str(jupyter_process.root), "--rate", "0")
+    with http_server(tmp_path, *flags, environ=environ) as ours:
+        async with agent_of(ours) as do:
+            assert (await do("list_nbs", path=nb_folder))["total"] == 20
+            listed: set[str] = set()
+            with swapping(folder, outside):
+                for _ in range(40):
+                    listed |= {entry["name"] for entry in (await do("list_nbs", path=nb_folder))["notebooks"]}
+            assert listed == {"inside.ipynb"}
+
+
 @requirement("adversarial:P4")
 async def test_what_is_no_file_is_refused_quickly(agent: Any, jupyter_server: JupyterServer, nb_folder: str) -> None:
     place = jupyter_server.root / nb_folder
@@ -118,7 +203,9 @@ async def test_what_is_no_file_is_refused_quickly(agent: Any, jupyter_server: Ju
         for name in ("pipe", "folder", "sparse", "device", "loop"):
             for tool, more in calls:
                 began = time.monotonic()
-                await do.error(tool, path=f"{nb_folder}/{name}.ipynb", **more)
+                error = await do.error(tool, path=f"{nb_folder}/{name}.ipynb", **more)
+                assert f"{nb_folder}/{name}.ipynb" in error["message"]
+                assert "json:notebook" not in error["message"]
                 assert time.monotonic() - began < 10, (name, tool)
         found = await do("search_nbs", query="needle", path=nb_folder)
         assert [hit["path"] for hit in found["hits"]] == [f"{nb_folder}/good.ipynb"]

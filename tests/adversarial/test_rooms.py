@@ -2,14 +2,15 @@
 
 import asyncio
 import json
+import math
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pycrdt import Array, Map, Text, create_awareness_message
+from pycrdt import Array, Doc, Map, Text, XmlElement, XmlFragment, XmlText, create_awareness_message
 
 from jupyter_support import (
     JupyterProcess,
@@ -144,24 +145,126 @@ async def test_whatever_a_peer_announces_the_notebook_is_told_about(
         assert [result.structured_content for result in elsewhere if result.is_error] == []
 
 
-def junk() -> dict[str, Any]:
-    outputs = [
-        1,
-        None,
-        "x",
-        {"output_type": None},
-        {"output_type": "stream", "text": 5},
-        {"output_type": "display_data"},
-    ]
-    return {
-        "text": "text",
-        "number": 5,
-        "nothing": None,
-        "plain object": {"a": 1},
-        "wrong types": Map({"id": 5, "cell_type": 7, "source": "plain", "metadata": "x", "outputs": "no"}),
-        "wrong parts": Map({"id": "q", "cell_type": "code", "source": Text("1"), "outputs": Array(outputs)}),
-        "empty": Map({}),
-    }
+def deep(levels: int) -> Any:
+    inside: Any = 1
+    for _ in range(levels):
+        inside = {"a": inside}
+    return inside
+
+
+def deep_maps(levels: int) -> Map[Any]:
+    inside: Map[Any] = Map({})
+    for _ in range(levels):
+        inside = Map({"a": inside})
+    return inside
+
+
+def code(**parts: Any) -> Map[Any]:
+    made: dict[str, Any] = {"id": "junk", "cell_type": "code", "source": Text("1"), "metadata": Map({})}
+    return Map({**made, "outputs": Array([]), "execution_count": None, **parts})
+
+
+ODD_OUTPUTS = (
+    1,
+    None,
+    "x",
+    {"output_type": None},
+    {"output_type": "stream", "text": 5},
+    {"output_type": "display_data"},
+)
+NO_CELLS: dict[str, Callable[[], Any]] = {
+    "text": lambda: "text",
+    "number": lambda: 5,
+    "not a number": lambda: math.nan,
+    "nothing": lambda: None,
+    "yes": lambda: True,
+    "plain object": lambda: {"cell_type": "code", "source": "1", "id": "plain"},
+    "plain list": lambda: [1, [2]],
+    "bytes": lambda: b"\xff\x00",
+    "shared text": lambda: Text("shared"),
+    "shared list": lambda: Array([1, Map({"a": Text("b")})]),
+    "document": Doc,
+    "xml": lambda: XmlFragment([XmlElement("p", {}, [XmlText("text")])]),
+    "empty": lambda: deep_maps(0),
+    "no type": lambda: code(cell_type=None),
+    "wrong types": lambda: Map({"id": 5, "cell_type": 7, "source": "plain", "metadata": "x", "outputs": "no"}),
+    "outputs no list": lambda: code(outputs="no"),
+    "outputs a map": lambda: code(outputs=Map({"0": "x"})),
+    "source a map": lambda: code(source=Map({"a": 1})),
+    "source a list": lambda: code(source=["a", "b"]),
+}
+ODD_CELLS: dict[str, Callable[[], Any]] = {
+    "odd outputs": lambda: code(outputs=Array(list(ODD_OUTPUTS))),
+    "count no number": lambda: code(execution_count=math.nan),
+    "count infinite": lambda: code(
+        execution_count=math.inf, outputs=Array([{"output_type": "execute_result", "execution_count": math.inf}])
+    ),
+    "bytes inside": lambda: code(metadata=Map({"a": b"\xff", "b": [math.nan, b"\x00"]})),
+    "metadata no map": lambda: code(metadata=7),
+    "deep metadata": lambda: code(metadata=deep(600)),
+    "deep maps": lambda: code(metadata=deep_maps(150)),
+    "id a map": lambda: code(id=Map({"a": 1})),
+    "id very long": lambda: code(id="x" * 10_000),
+    "no outputs": lambda: Map({"id": "junk", "cell_type": "code", "source": Text("1")}),
+    "source plain": lambda: code(source="plain"),
+    "type unknown": lambda: code(cell_type="video"),
+}
+
+
+@requirement("adversarial:R3")
+@pytest.mark.parametrize("shape", [*NO_CELLS, *ODD_CELLS])
+async def test_what_a_peer_puts_in_the_place_of_a_cell_spoils_that_cell_only(
+    agent: Any, jupyter_server: JupyterServer, nb_folder: str, person: PersonIn, shape: str
+) -> None:
+    path = f"{nb_folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["one", "two"])
+    async with agent() as do, person(path) as them:
+        await do("get_nb_stat", path=path)
+        them.cells.insert(1, {**NO_CELLS, **ODD_CELLS}[shape]())
+        await them.settle()
+        lines = (await do("get_nb_stat", path=path, outline=True))["outline"]
+        assert [line.split()[0] for line in lines] == ["0", "1", "2"]
+        assert (" unreadable " in lines[1]) is (shape in NO_CELLS)
+        cells = (await do("read_nb_cells", path=path))["cells"]
+        assert [cells[0]["source"], cells[2]["source"]] == ["one", "two"]
+        if shape in NO_CELLS:
+            assert cells[1]["cell_type"] == "raw"
+            assert "can be deleted" in cells[1]["note"]
+        assert len((await do("search_nbs", query="two", path=path))["hits"]) == 1
+        await do.resource(f"jupyter://{path}")
+        await do("move_nb_cells", path=path, ranges=[{"id": "c0"}], position=-1)
+        await do("edit_nb_cell", path=path, cell="c1", old="two", new="2")
+        await do("delete_nb_cells", path=path, ranges=[{"start": 0}])
+        assert await do.sources(path) == ["2", "one"]
+        await do("undo_nb_edit", path=path)
+        await do("move_nb_cells", path=path, ranges=[{"start": 0}], position=2)
+        assert [(await do.sources(path))[index] for index in (0, 2)] == ["2", "one"]
+        await them.settle()
+        assert isinstance(them.cells[1], Map)
+
+
+@requirement("adversarial:R3")
+async def test_cells_around_what_is_no_cell_are_run(
+    agent: Any, jupyter_server: JupyterServer, nb_folder: str, person: PersonIn
+) -> None:
+    path = f"{nb_folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["x = 20", "x + 1"])
+    async with agent() as do, person(path) as them:
+        for make in NO_CELLS.values():
+            them.cells.insert(1, make())
+        await them.settle()
+        every = {"start": 0, "end": len(NO_CELLS) + 2}
+        ran = await do("execute_nb_cells", path=path, ranges=[every])
+        assert [one["id"] for one in ran["execution_results"]] == ["c0", "c1"]
+        assert ran["execution_results"][1]["outputs"][0]["data"]["text/plain"] == "21"
+        again = await do("restart_nb_kernel", path=path, clear_outputs=True)
+        assert [one["status"] for one in again["execution_results"]] == ["done", "done"]
+        nothing = await do.error("execute_nb_cells", path=path, ranges=[{"start": 1}])
+        assert "none of these cells is a code cell" in nothing["message"]
+        refused = {"range": {"start": 1}, "content": "new"}
+        assert (await do.error("modify_nb_cells", path=path, modifications=[refused], exec=False))["hint"]
+        await do("delete_nb_cells", path=path, ranges=[{"start": 1, "end": len(NO_CELLS) + 1}])
+        assert await do.sources(path) == ["x = 20", "x + 1"]
 
 
 @requirement("adversarial:R3")
@@ -178,6 +281,32 @@ async def test_two_cells_with_one_id_are_edited_by_index_and_truly_reported(
         result = await do.whole("modify_nb_cells", path=path, modifications=[change], exec=False)
         await them.settle()
         assert result.is_error is (them.sources[2] == "2"), "reported as failed, and done all the same"
+
+
+@requirement("adversarial:R3")
+async def test_two_cells_with_one_id_are_run_by_index(
+    agent: Any, jupyter_server: JupyterServer, nb_folder: str, person: PersonIn
+) -> None:
+    path = f"{nb_folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["first"])
+    async with agent() as do, person(path) as them:
+        for source in ("'left'", "'right'"):
+            them.cells.append(a_cell("twin", source))
+        them.cells.append(a_cell("", "'nameless'"))
+        await them.settle()
+        assert (await do.error("execute_nb_cells", path=path, ranges=[{"id": "twin"}]))["code"] == "INVALID_ARGUMENT"
+        for index, said in ((2, "'right'"), (3, "'nameless'")):
+            ran = await do("execute_nb_cells", path=path, ranges=[{"start": index}])
+            assert ran["execution_results"][0]["outputs"][0]["data"]["text/plain"] == said
+            await them.settle()
+            assert [len(cell["outputs"]) for cell in them.cells][index] == 1
+        assert len(them.cells[1]["outputs"]) == 0
+        assert len({str(cell["id"]) for cell in them.cells}) == 4
+        them.cells.append(a_cell("twin", "'again'"))
+        await them.settle()
+        change = {"range": {"start": 4}, "content": "'changed'"}
+        ran = await do("modify_nb_cells", path=path, modifications=[change])
+        assert ran["execution_results"][0]["outputs"][0]["data"]["text/plain"] == "'changed'"
 
 
 @requirement("adversarial:R3")
@@ -223,6 +352,7 @@ async def test_an_edit_by_index_with_expect_after_a_person_inserted_above(
             ("modify_nb_cells", {"modifications": [stale], "exec": False}),
             ("edit_nb_cell", {"cell": 1, "old": "1", "new": "3", "expect": revision}),
             ("delete_nb_cells", {"ranges": [{"start": 1}], "expect": {"c0": revision}}),
+            ("move_nb_cells", {"ranges": [{"start": 1}], "position": 0, "expect": {"c0": revision}}),
         )
         for tool, more in calls:
             error = await do.error(tool, path=path, **more)

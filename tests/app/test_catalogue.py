@@ -37,7 +37,9 @@ def names(made: Catalogue, who: Principal = EVERYONE, wish: Selection | None = N
 @requirement("toolsets:selection")
 def test_toolsets_tools_and_exclusions() -> None:
     everything = names(catalogue(toolsets=("all",)))
-    assert names(catalogue()) == {tool for tool in everything if not tool.startswith("probe")}
+    by_default = [toolset for toolset in catalogue().toolsets if toolset.name in DEFAULT_TOOLSETS]
+    assert names(catalogue()) == {tool.name for toolset in by_default for tool in toolset.tools}
+    assert names(catalogue()) < everything
     assert names(catalogue(toolsets=("workspace",))) == {"workspace_status", "workspace_doctor"}
     assert names(catalogue(toolsets=("core",))) == set(CORE_TOOLS) & everything
     assert names(catalogue(toolsets=("core",), tools=("probe_echo",))) == {*CORE_TOOLS, "probe_echo"}

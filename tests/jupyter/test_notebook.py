@@ -1,5 +1,6 @@
 """A notebook in a shared document: what is named is what changes, and nothing else."""
 
+import json
 import random
 import time
 from collections.abc import Callable
@@ -10,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pycrdt import Doc, Text
 
+from cellwright.core.budget import estimate_tokens
 from cellwright.core.errors import Conflict, InvalidArgument, LimitReached, NotFound
 from cellwright.jupyter.cellindex import CellsChanged
-from cellwright.jupyter.model import CellType, DataOutput, ErrorOutput, NewCell, StreamOutput, revision_of
+from cellwright.jupyter.model import CellHead, CellType, DataOutput, ErrorOutput, NewCell, StreamOutput, revision_of
 from cellwright.jupyter.notebook import Notebook, SourceChange
+from cellwright.jupyter.outline import entry_of, outline_page
 from cellwright.jupyter.ranges import CellRange, at, by_id
 from cellwright.jupyter.room import REMOTE
 from cellwright.jupyter.textdiff import changes, set_text
@@ -473,6 +476,82 @@ def test_odd_notebooks_are_flagged_and_do_not_crash() -> None:
     assert notebook.duplicate_ids == frozenset()
     notebook.delete([by_id("c0")])
     assert notebook.cell_count == 3
+
+
+@requirement("documents:notebook:expect")
+def test_expect_is_taken_by_every_kind_of_edit() -> None:
+    notebook = notebook_of("a", "b")
+    before = notebook.as_json()
+    stale = {"c0": revision_of("what was there once")}
+    attempts: list[Callable[[], object]] = [
+        lambda: notebook.move([at(0)], -1, expect=stale),
+        lambda: notebook.delete([at(0)], expect=stale),
+        lambda: notebook.set_type([at(0)], CellType.MARKDOWN, expect=stale),
+        lambda: notebook.clear_outputs([at(0)], expect=stale),
+    ]
+    for attempt in attempts:
+        with pytest.raises(Conflict, match="has changed since revision"):
+            attempt()
+    assert notebook.as_json() == before
+    fresh = {"c0": revision_of("a")}
+    notebook.clear_outputs([at(0)], expect=fresh)
+    notebook.set_type([at(0)], CellType.MARKDOWN, expect=fresh)
+    notebook.move([at(0)], -1, expect=fresh)
+    notebook.delete([by_id("c0")], expect=fresh)
+    assert sources(notebook) == ["b"]
+
+
+@requirement("documents:notebook:outline")
+def test_the_outline_follows_every_change_and_looks_at_one_page_only() -> None:
+    notebook = notebook_of(*(f"line {number}" for number in range(5_000)))
+    first = notebook.outline_page(0)
+    assert first.next_offset == len(first.lines) < 1_000
+    notebook.replace([SourceChange(at(1), "changed")])
+    notebook.delete([at(0)])
+    notebook.insert(0, [NewCell("# new", CellType.MARKDOWN)])
+    notebook.move([at(4_999)], 2)
+    lines = notebook.outline_page(0).lines
+    assert [line.partition(" | ")[2] for line in lines[:4]] == ["# new", "changed", "line 4999", "line 2"]
+    assert notebook.whole_outline()[-1] == "4999 c4998 code 1L | line 4998"
+    with pytest.raises(InvalidArgument, match="the notebook has 5000 cells"):
+        notebook.outline_page(5_000)
+    began = time.perf_counter()
+    for _ in range(20):
+        notebook.outline_page(0)
+    assert (time.perf_counter() - began) / 20 < 0.02
+
+
+@requirement("documents:notebook:outline")
+@given(st.lists(st.text(max_size=200), max_size=60))
+def test_pages_of_an_outline_cost_what_they_may_and_leave_nothing_out(texts: list[str]) -> None:
+    entries = [entry_of(CellHead("id", "code", text, "r")) for text in texts] * 5
+    offset: int | None = 0
+    indexes: list[int] = []
+    while offset is not None:
+        page = outline_page(entries.__getitem__, offset, len(entries))
+        assert estimate_tokens(json.dumps(page.lines, ensure_ascii=False, separators=(",", ":"))) <= 5_000
+        assert all(len(line.splitlines()) == 1 for line in page.lines)
+        indexes += [int(line.split()[0]) for line in page.lines]
+        offset = page.next_offset
+    assert indexes == list(range(len(entries)))
+
+
+@requirement("documents:notebook:odd-content")
+def test_what_is_no_cell_in_a_file_becomes_a_raw_one() -> None:
+    notebook = notebook_of(cells=["text", 5, None, cell(0, "x"), {"cell_type": "code", "outputs": "no", "metadata": 3}])
+    assert sources(notebook) == ["text", "5", "null", "x", ""]
+    assert [head.cell_type for head in notebook.outline()] == ["raw", "raw", "raw", "code", "code"]
+    assert len(set(notebook.ids)) == 5
+
+
+@requirement("documents:notebook:odd-content")
+def test_cells_that_share_an_id_get_one_each_when_asked() -> None:
+    notebook = notebook_of(cells=[cell(0, "a"), cell(0, "twin"), cell(1, "c")])
+    assert not notebook.have_own_ids([1])
+    (made,) = notebook.own_ids([1])
+    assert notebook.ids == ("c0", made, "c1")
+    assert notebook.own_ids([0, 1, 2]) == ["c0", made, "c1"]
+    assert notebook.cell(by_id(made)).source == "twin"
 
 
 @requirement("documents:notebook:odd-content")

@@ -4,19 +4,27 @@ import asyncio
 import base64
 import json
 import sys
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import Callable, Generator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from mcp import Client, MCPError
+from mcp import MCPError
 
 from cellwright.core.budget import DEFAULT_TOKENS, estimate_tokens
+from cellwright.core.types import Secret
+from cellwright.jupyter.address import JupyterAddress
+from cellwright.jupyter.contents import Contents
+from cellwright.jupyter.model import FileKind
+from cellwright.jupyter.paths import DocPath
+from cellwright.jupyter.rest import Answer, Rest
 from jupyter_support import JupyterServer, PersonIn, eventually, write_notebook
+from notebook_agent import Agent, agent_of, in_front_of
 from requirements import requirement
-from support import HttpServer, http_client, http_server, stdio_client
+from support import HttpServer, http_client, stdio_client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
@@ -24,40 +32,14 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 @pytest.fixture(scope="module")
 def ours(jupyter_server: JupyterServer, tmp_path_factory: pytest.TempPathFactory) -> Generator[HttpServer]:
     """Our server in front of the shared Jupyter."""
-    environ = {"CELLWRIGHT_JUPYTER_TOKEN": jupyter_server.token}
-    flags = ("--jupyter-url", jupyter_server.url, "--rate", "0", "--agent-name", "Robin the Agent")
-    with http_server(tmp_path_factory.mktemp("ours"), *flags, environ=environ) as server:
+    with in_front_of(jupyter_server, tmp_path_factory.mktemp("ours"), "--agent-name", "Robin the Agent") as server:
         yield server
 
 
-class Agent:
-    """A client with short words."""
-
-    def __init__(self, client: Client) -> None:
-        self.client = client
-
-    async def __call__(self, tool: str, **arguments: Any) -> Any:
-        """The data of a call that must work."""
-        result = await self.client.call_tool(tool, arguments)
-        assert not result.is_error, result.content
-        return result.structured_content
-
-    async def failing(self, tool: str, **arguments: Any) -> Any:
-        """The data of a call that must fail."""
-        result = await self.client.call_tool(tool, arguments)
-        assert result.is_error, result.content
-        return result.structured_content
-
-    async def whole(self, tool: str, **arguments: Any) -> Any:
-        return await self.client.call_tool(tool, arguments)
-
-
 @pytest.fixture
-def agent(ours: HttpServer) -> Any:
-    @asynccontextmanager
-    async def connect(mode: str = "auto") -> AsyncGenerator[Agent]:
-        async with http_client(ours, mode) as client:
-            yield Agent(client)
+def agent(ours: HttpServer) -> Callable[..., AbstractAsyncContextManager[Agent]]:
+    def connect(mode: str = "auto") -> AbstractAsyncContextManager[Agent]:
+        return agent_of(ours, mode)
 
     return connect
 
@@ -187,8 +169,50 @@ async def test_a_large_notebook_is_read_in_parts(agent: Any, jupyter_server: Jup
             following = result.structured_content.get("next")
             if following is None:
                 break
-            ranges = [{"start": following["start"], "end": following["end"]}]
+            ranges = following["ranges"]
         assert seen == list(range(100))
+
+
+@requirement("nb:read:pages")
+async def test_the_rest_of_scattered_ranges_is_what_was_asked_for(
+    agent: Any, jupyter_server: JupyterServer, folder: str
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, [f"value_{number} = {'word ' * 100!r}" for number in range(120)])
+    wanted = [*range(0, 60, 2), *range(80, 110)]
+    async with agent() as do:
+        ranges: Any = [*({"start": index} for index in range(0, 60, 2)), {"start": 80, "end": 110}]
+        seen: list[int] = []
+        while ranges is not None:
+            part = await do("read_nb_cells", path=path, ranges=ranges)
+            seen += [cell["index"] for cell in part["cells"]]
+            assert part.get("next", {"left_out": 0})["left_out"] == len(wanted) - len(seen)
+            ranges = part["next"]["ranges"] if "next" in part else None
+        assert seen == wanted
+
+
+@requirement("nb:outline:pages")
+async def test_a_long_outline_comes_in_pages(agent: Any, jupyter_server: JupyterServer, folder: str) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, [f"# step {number}\nvalue = {number}" for number in range(1_000)])
+    async with agent() as do:
+        lines: list[str] = []
+        offset: int | None = 0
+        pages = 0
+        while offset is not None:
+            result = await do.whole("get_nb_stat", path=path, outline=True, offset=offset)
+            assert estimate_tokens(result.content[0].text) <= 5_000
+            assert result.structured_content["cell_count"] == 1_000
+            lines += result.structured_content["outline"]
+            offset = result.structured_content["next_offset"]
+            pages += 1
+        assert [line.split()[:2] for line in lines] == [[str(number), f"c{number}"] for number in range(1_000)]
+        assert 2 <= pages <= 6
+        await do("edit_nb_cell", path=path, cell=990, old="# step 990", new="# changed")
+        last = (await do("get_nb_stat", path=path, outline=True, offset=990))["outline"]
+        assert last[0] == "990 c990 code 2L | # changed"
+        error = await do.error("get_nb_stat", path=path, outline=True, offset=1_000)
+        assert "1000 cells" in error["message"]
 
 
 @requirement("nb:modify:minimal")
@@ -564,6 +588,29 @@ async def test_moving_keeps_ids_and_outputs(
         assert them.sources == ["2", "3", "print(0)", "1"]
 
 
+@requirement("nb:modify:expect", "nb:move")
+async def test_a_move_of_a_cell_that_changed_is_refused(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["x = 1", "y = 2"])
+    async with agent() as do, person(path) as them:
+        cells = (await do("read_nb_cells", path=path))["cells"]
+        expect = {cell["id"]: cell["revision"] for cell in cells}
+        them.text_of(0).insert(5, "00")
+        await them.settle()
+        moving: dict[str, Any] = {"path": path, "ranges": [{"start": 0}], "position": -1}
+        error = await do.error("move_nb_cells", **moving, expect={"c0": expect["c0"]})
+        assert error["code"] == "CONFLICT"
+        assert "x = 100" in json.dumps(error)
+        not_named = await do.error("move_nb_cells", **moving, expect={"c1": expect["c1"]})
+        assert not_named["code"] == "INVALID_ARGUMENT"
+        assert them.sources == ["x = 100", "y = 2"]
+        await do("move_nb_cells", **moving, expect={"c0": error["details"]["revision"]})
+        await them.settle()
+        assert them.sources == ["y = 2", "x = 100"]
+
+
 @requirement("nb:undo")
 async def test_undo_takes_back_only_ones_own(
     agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
@@ -598,6 +645,55 @@ async def test_search_in_many_notebooks(
         numbers = await do("search_nbs", query=r"needle \d+", regex=True, path=folder, where="outputs")
         assert [hit["snippet"] for hit in numbers["hits"]] == ["needle 42"]
         assert (await do.failing("search_nbs", query="(", regex=True))["error"]["code"] == "INVALID_ARGUMENT"
+
+
+@requirement("nb:search:large")
+async def test_a_file_too_large_to_be_searched_is_named(agent: Any, jupyter_server: JupyterServer, folder: str) -> None:
+    write_notebook(jupyter_server.root, f"{folder}/small.ipynb", ["needle"])
+    with (jupyter_server.root / folder / "enormous.ipynb").open("wb") as file:
+        file.truncate(60_000_000)
+    async with agent() as do:
+        found = await do("search_nbs", query="needle", path=folder)
+        assert [hit["path"] for hit in found["hits"]] == [f"{folder}/small.ipynb"]
+        assert (found["unread"], found["searched"]) == ([f"{folder}/enormous.ipynb"], 1)
+
+
+class WatchedAnswer(Answer):
+    """Tells where it was decoded."""
+
+    __slots__ = ("decoded_in",)
+    decoded_in: list[threading.Thread]
+
+    def json(self) -> Any:
+        self.decoded_in.append(threading.current_thread())
+        return super().json()
+
+
+class WatchedRest(Rest):
+    def __init__(self, address: JupyterAddress) -> None:
+        super().__init__(address)
+        self.decoded_in: list[threading.Thread] = []
+
+    async def probe(self, *given: Any, **named: Any) -> Answer:
+        answer = await super().probe(*given, **named)
+        watched = WatchedAnswer(answer.status, answer.headers, answer.body)
+        watched.decoded_in = self.decoded_in
+        return watched
+
+
+@requirement("nb:search:large")
+async def test_a_large_file_is_decoded_where_it_keeps_nobody_waiting(
+    jupyter_server: JupyterServer, folder: str
+) -> None:
+    write_notebook(jupyter_server.root, f"{folder}/large.ipynb", ["x" * 1_000_000])
+    rest = WatchedRest(JupyterAddress.parse(jupyter_server.url, token=Secret(jupyter_server.token)))
+    try:
+        read = await Contents(rest).read(DocPath(f"{folder}/large.ipynb"), FileKind.NOTEBOOK)
+    finally:
+        await rest.close()
+    assert len(read.content["cells"][0]["source"]) == 1_000_000
+    assert threading.main_thread() not in rest.decoded_in[1:]
+    assert len(rest.decoded_in) == 2
 
 
 @requirement("nb:variables", "nb:complete")

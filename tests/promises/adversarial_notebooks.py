@@ -4,6 +4,7 @@ PROMISES = {
     # paths
     "adversarial:P1": "A path that leaves the root, however it is spelt, is refused by every tool and resource with one message.",
     "adversarial:P2": "A folder beside the root whose name begins like the root's is outside of it.",
+    "adversarial:P3": "A folder that is swapped for a link while it is listed shows no name and no size from outside of the root.",
     "adversarial:P4": "Pipes, devices, folders, link loops and giant files that are named like notebooks are refused without a wait.",
     "adversarial:P5": "Names that differ in one code point, and names with any legal character, are kept to the letter.",
     "adversarial:P6": "Hidden folders and checkpoints are neither read, run, searched nor listed.",

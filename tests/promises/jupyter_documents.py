@@ -45,6 +45,7 @@ PROMISES = {
     "documents:notebook:edit": "Find and replace in a cell needs exactly one match, unless all are asked for.",
     "documents:notebook:undo": "Undo takes back the agent's own last edit around what others did since, or nothing at all.",
     "documents:notebook:shapes": "Cells are inserted, moved, retyped and cleared so that they stay valid in the file.",
+    "documents:notebook:outline": "The outline follows every change, comes in pages within a budget, and costs a page's work.",
     "documents:notebook:size": "Reading or editing one cell does not get slower with the number of cells.",
     "documents:notebook:odd-content": "Duplicate or missing ids, unknown types and broken Unicode are errors or flagged, never a crash.",
     "documents:text:positions": "Positions in text documents count Unicode code points, and only the given span changes.",

@@ -5,13 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from pycrdt import Array, ArrayEvent, Doc, Map, MapEvent
+from pycrdt import Array, ArrayEvent, Doc, MapEvent
 
 from cellwright.core.errors import InvalidArgument
 from cellwright.jupyter.model import CellHead
+from cellwright.jupyter.outline import OutlineEntry, entry_of
 from cellwright.jupyter.ranges import no_such_cell
 from cellwright.jupyter.room import came_from_others
-from cellwright.jupyter.ycells import YCell, head_of
+from cellwright.jupyter.ycells import head_of, id_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,12 @@ class CellIndex:
     """Ids and heads of all cells by position. Make it before the document is filled: then building it is one event."""
 
     def __init__(self, doc: Doc[Any]) -> None:
-        self._cells: Array[YCell] = doc.get("cells", type=Array)
+        self._cells: Array[object] = doc.get("cells", type=Array)
         self._doc = doc
         self._ids: list[str] = []
-        self._shared: list[YCell] = []
+        self._shared: list[object] = []
         self._heads: list[CellHead | None] = []
+        self._entries: list[OutlineEntry | None] = []
         self._count_of: Counter[str] = Counter()
         self._last_seen_at: dict[str, int] = {}
         self._listeners: list[Callable[[CellsChanged], None]] = []
@@ -52,6 +54,8 @@ class CellIndex:
 
     def find(self, cell_id: str) -> int:
         """The index of the cell with this id."""
+        if not cell_id:
+            raise InvalidArgument("a cell without an id cannot be named by one", hint="Name the cell by its index")
         if self._count_of.get(cell_id, 0) > 1:
             raise InvalidArgument(f"several cells have the id {cell_id}", hint="Name the cell by its index instead")
         guess = self._last_seen_at.get(cell_id, -1)
@@ -64,7 +68,7 @@ class CellIndex:
 
     @property
     def duplicates(self) -> frozenset[str]:
-        return frozenset(cell_id for cell_id, count in self._count_of.items() if count > 1)
+        return frozenset(cell_id for cell_id, count in self._count_of.items() if count > 1 and cell_id)
 
     def head(self, index: int) -> CellHead:
         known = self._heads[index]
@@ -72,8 +76,18 @@ class CellIndex:
             known = self._heads[index] = head_of(self._shared[index])
         return known
 
-    def shared(self, index: int) -> YCell:
-        """The cell in the shared document. Kept, because the document itself counts from its start to find one."""
+    def entry(self, index: int) -> OutlineEntry:
+        """The cell in an outline. Made once for each state of a cell."""
+        known = self._entries[index]
+        if known is None:
+            known = self._entries[index] = entry_of(self.head(index))
+        return known
+
+    def shared(self, index: int) -> object:
+        """What the shared document has there, a Map if it is a cell.
+
+        Kept, because the document itself counts from its start to find one.
+        """
         return self._shared[index]
 
     def heads(self) -> list[CellHead]:
@@ -88,8 +102,9 @@ class CellIndex:
     def _reload(self) -> None:
         with self._doc.transaction():
             self._shared = [self._cells[index] for index in range(len(self._cells))]
-            self._ids = [_id_of(cell) for cell in self._shared]
+            self._ids = [id_of(cell) for cell in self._shared]
         self._heads = [None] * len(self._ids)
+        self._entries = [None] * len(self._ids)
         self._count_of = Counter(self._ids)
 
     def _follow(self, events: list[Any], transaction: object) -> None:
@@ -102,11 +117,11 @@ class CellIndex:
                 order = True
             elif path and isinstance(path[0], int) and path[0] < len(self._ids):
                 index = path[0]
-                self._heads[index] = None
+                self._heads[index] = self._entries[index] = None
                 if len(path) == 1 and isinstance(event, MapEvent) and "id" in cast("dict[str, Any]", event.keys):
                     touched.add(self._ids[index])
                     self._gone(self._ids[index : index + 1])
-                    self._ids[index] = _id_of(self._shared[index])
+                    self._ids[index] = id_of(self._shared[index])
                     self._count_of[self._ids[index]] += 1
                 touched.add(self._ids[index])
         change = CellsChanged(frozenset(touched), order, ours=not came_from_others(transaction))
@@ -126,13 +141,15 @@ class CellIndex:
                 self._gone(self._ids[position:end])
                 del self._ids[position:end]
                 del self._heads[position:end]
+                del self._entries[position:end]
                 del self._shared[position:end]
             else:
-                cells = cast("list[YCell]", step["insert"])
-                came = [_id_of(cell) for cell in cells]
+                cells = cast("list[object]", step["insert"])
+                came = [id_of(cell) for cell in cells]
                 self._ids[position:position] = came
                 self._count_of.update(came)
                 self._heads[position:position] = [None] * len(came)
+                self._entries[position:position] = [None] * len(came)
                 self._shared[position:position] = cells
                 touched.update(came)
                 position += len(came)
@@ -144,7 +161,3 @@ class CellIndex:
             self._count_of[cell_id] -= 1
             if self._count_of[cell_id] <= 0:
                 del self._count_of[cell_id]
-
-
-def _id_of(cell: object) -> str:
-    return str(cast("YCell", cell).get("id", "")) if isinstance(cell, Map) else ""

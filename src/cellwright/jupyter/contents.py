@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.core.errors import Conflict, InvalidArgument, LimitReached, NotFound
-from cellwright.jupyter.localfiles import describe_local, is_root, leads_outside, walk_local
+from cellwright.core.errors import CellwrightError, Conflict, InvalidArgument, LimitReached, NotFound
+from cellwright.jupyter.localfiles import describe_all, is_root, leads_outside, walk_local
 from cellwright.jupyter.model import FileContent, FileInfo, FileKind, Found, timestamp
 from cellwright.jupyter.paths import DocPath
 from cellwright.jupyter.rest import NOT_FOUND, Rest, not_jupyter
@@ -16,6 +16,7 @@ CONCURRENT_LISTINGS = 8
 MAX_LISTED = 100_000
 TRUST_SECONDS = 10.0
 MAX_READ_BYTES = 100 * 1024 * 1024
+LARGE_BYTES = 200_000
 
 
 class Contents:
@@ -42,7 +43,11 @@ class Contents:
         size = (await self.stat(path)).size or 0
         if size > MAX_READ_BYTES:
             raise LimitReached(f"{path} has {size} bytes; at most {MAX_READ_BYTES} are read")
-        model = await self._rest.get(_api(path), f"file {path}", content=1, hash=1, type=kind.value)
+        parameters = {"content": 1, "hash": 1, "type": kind.value}
+        answer = await self._rest.request("GET", _api(path), f"file {path}", parameters=parameters)
+        # Decoding a hundred megabytes takes seconds, in which nobody else would be answered.
+        large = len(answer.body) > LARGE_BYTES
+        model: dict[str, Any] = await asyncio.to_thread(answer.json) if large else answer.json()
         return FileContent(_info(model), model.get("content"), model.get("format"))
 
     async def write(self, path: DocPath, kind: FileKind, content: object, *, expect: FileInfo | None) -> FileInfo:
@@ -111,23 +116,20 @@ class Contents:
         """All files and folders below `folder`, by path."""
         return await self.describe(await self.find(folder))
 
-    async def find(self, folder: DocPath | None, suffix: str = "") -> list[Found]:
+    async def find(self, folder: DocPath | None, suffix: str = "") -> Sequence[Found]:
         """Files below `folder` by path, hidden ones left out as the server does; straight from the disk if it is here."""
         if folder is not None and folder.is_hidden:
             raise NotFound(f"no folder {folder} on the Jupyter server", hint="Hidden folders are not shown")
         root = await self._root()
-        if root is not None and not await asyncio.to_thread(leads_outside, root, folder):
-            return await asyncio.to_thread(walk_local, root, folder, suffix, MAX_LISTED)
-        return await self._walk_there(folder, suffix)
+        found = await asyncio.to_thread(_find_here, root, folder, suffix) if root is not None else None
+        return found if found is not None else await self._walk_there(folder, suffix)
 
     async def describe(self, found: Sequence[Found]) -> list[FileInfo]:
         """More about some of what was found; what is gone by now is left out."""
         root = await self._root()
-        if root is not None:
-            infos = await asyncio.to_thread(lambda: [one.info or describe_local(root, one) for one in found])
-        else:
-            infos = [one.info for one in found]
-        return [info for info in infos if info is not None]
+        if root is not None and not any(one.info for one in found):
+            return await asyncio.to_thread(describe_all, root, found)
+        return [one.info for one in found if one.info is not None]
 
     async def _root(self) -> Path | None:
         """The server's root folder if it is on this machine: believed for a while after it was checked."""
@@ -147,7 +149,7 @@ class Contents:
             batch, pending = pending[:CONCURRENT_LISTINGS], pending[CONCURRENT_LISTINGS:]
             for infos in await asyncio.gather(*(self._folder_or_gone(one, first=one is folder) for one in batch)):
                 folders = [info for info in infos if info.kind is FileKind.DIRECTORY]
-                pending += [DocPath(info.path) for info in folders]
+                pending += [path for info in folders if (path := _enterable(info.path)) is not None]
                 found += [Found(info.path, info.kind, info) for info in infos if _wanted(info, suffix)]
             if len(found) > MAX_LISTED:
                 raise LimitReached(
@@ -163,6 +165,19 @@ class Contents:
             if first:
                 raise
             return []
+
+
+def _enterable(path: str) -> DocPath | None:
+    """None for a folder whose name we could not ask for again: it must not end the walk through all the others."""
+    try:
+        return DocPath(path)
+    except CellwrightError:
+        return None
+
+
+def _find_here(root: Path, folder: DocPath | None, suffix: str) -> Sequence[Found] | None:
+    """From the disk; None where only the server may say what is there."""
+    return None if leads_outside(root, folder) else walk_local(root, folder, suffix, MAX_LISTED)
 
 
 def _wanted(info: FileInfo, suffix: str) -> bool:

@@ -1,26 +1,46 @@
 """A text file in a shared document. Positions count Unicode code points; an edit changes the given span and nothing else."""
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, cast
 
 from pycrdt import Doc, Text, TextEvent
 
+from cellwright.core.budget import estimate_tokens
+from cellwright.core.clean import clean
 from cellwright.core.errors import Conflict, InvalidArgument
+from cellwright.core.fitting import compact_json
+from cellwright.core.graphemes import may_split
 from cellwright.jupyter.model import revision_of
-from cellwright.jupyter.notebook import AGENT, difference
+from cellwright.jupyter.notebook import AGENT
 from cellwright.jupyter.room import came_from_others
-from cellwright.jupyter.textdiff import Change, apply, set_text
+from cellwright.jupyter.textdiff import Change, apply, byte_offset, difference, set_text
 from cellwright.jupyter.ycells import checked_source
+
+HEAD_SHARE = 0.7
+UNSEEN = "\N{REPLACEMENT CHARACTER}"
+_PICTURES = 0x2400
+"""Where the pictures of the control characters begin: one for each, of the same length."""
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class NotText(InvalidArgument):
+    """The file is not text in UTF-8."""
 
 
 class TextDocument:
     """The text of one shared document."""
 
-    def __init__(self, doc: Doc[Any], name: str = "the document") -> None:
+    def __init__(self, doc: Doc[Any], name: str = "the document", *, shared: bool = False) -> None:
         self.doc = doc
         self.name = name
+        self.rewrites_line_ends = False
+        """Whether the file has line ends that this document has not: saving it changes them all."""
+        self._shared = shared
         self._source: Text = doc.get("source", type=Text)
         self._listeners: list[Callable[[bool], None]] = []
+        self._touched: int | None = None
         self._subscription = self._source.observe(cast("Any", self._follow))
 
     @property
@@ -35,6 +55,13 @@ class TextDocument:
     def revision(self) -> str:
         return revision_of(self.text)
 
+    def adapted(self, text: str) -> str:
+        """The text as it is put into this document.
+
+        Jupyter gives every line of a shared text one character at its end; people's editors count positions by that.
+        """
+        return text.replace("\r\n", "\n") if self._shared else text
+
     def insert(self, position: int, text: str, *, expect: str | None = None, author: str = AGENT) -> None:
         self.replace(position, 0, text, expect=expect, author=author)
 
@@ -46,6 +73,7 @@ class TextDocument:
         """Put `text` in the place of `length` characters. What was there."""
         now = self.text
         self._check(now, expect)
+        text = self.adapted(text)
         checked_source(text)
         if position < 0 or length < 0 or position + length > len(now):
             raise InvalidArgument(
@@ -54,14 +82,24 @@ class TextDocument:
             )
         with self.doc.transaction(origin=author):
             apply(self._source, now, [Change(position, position + length, text)])
+        self._touched = byte_offset(now, position) + len(text.encode("utf-8"))
         return now[position : position + length]
 
     def overwrite(self, text: str, *, expect: str | None = None, author: str = AGENT) -> None:
         """Make the whole text this one, by the smallest difference."""
-        self._check(self.text, expect)
+        now = self.text
+        self._check(now, expect)
+        text = self.adapted(text)
         checked_source(text)
         with self.doc.transaction(origin=author):
-            set_text(self._source, text)
+            made = set_text(self._source, text)
+        if made:
+            self._touched = len(text[: len(text) - (len(now) - made[-1].end)].encode("utf-8"))
+
+    def take_touched(self) -> int | None:
+        """Where the last edit ended, as a byte offset, once: it is true only until somebody else writes."""
+        place, self._touched = self._touched, None
+        return place
 
     def fill(self, text: str) -> None:
         """All of a text that was read from a file, into a document that is empty."""
@@ -85,3 +123,74 @@ class TextDocument:
                 hint=f"Read it again; if your edit still fits, repeat it with expect={revision_of(now)}",
                 details={"revision": revision_of(now), "diff": difference(None, now)[:2_000]},
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Part of a text, for reading."""
+
+    text: str
+    """As many characters as the document has there, apart from the line that tells of a cut."""
+    omitted: tuple[int, int] | None
+    """Position and length, in the document, of what was cut out of the middle."""
+    unseen: int
+    """Characters that a person would not see, each with a visible one in its place."""
+
+
+def excerpt(text: str, start: int, end: int, characters: int, tokens: int) -> Excerpt:
+    """The span, or its head and tail within these limits around a line that counts exactly what is missing."""
+    room = characters
+    while True:
+        made = _cut(text, start, end, room)
+        cost = estimate_tokens(compact_json(made.text))
+        if cost <= tokens or room == 0:
+            return made
+        room = min(room, end - start) * tokens // (cost + cost // 16)
+
+
+def _cut(text: str, start: int, end: int, room: int) -> Excerpt:
+    if end - start <= room:
+        shown, unseen = visible(text[start:end])
+        return Excerpt(shown, None, unseen)
+    head_end = start + int(room * HEAD_SHARE)
+    tail_start = end - (room - int(room * HEAD_SHARE))
+    while head_end > start and not may_split(text, head_end):
+        head_end -= 1
+    while tail_start < end and not may_split(text, tail_start):
+        tail_start += 1
+    head, unseen_before = visible(text[start:head_end])
+    tail, unseen_after = visible(text[tail_start:end])
+    left_out = tail_start - head_end
+    line = f"… {left_out:,} of {len(text):,} characters left out, from position {head_end} …"
+    return Excerpt(f"{head}\n{line}\n{tail}", (head_end, left_out), unseen_before + unseen_after)
+
+
+def visible(text: str) -> tuple[str, int]:
+    """The text with a visible character for each that is hidden or controls something: positions stay true.
+
+    `clean` takes them away, which is right for outputs; here the next edit counts them.
+    """
+    shown = _CONTROL.sub(lambda found: _picture(found[0]), text)
+    unseen = sum(old != new for old, new in zip(text, shown, strict=True)) if shown != text else 0
+    while (cleaned := clean(shown).text) != shown:
+        shown, replaced = _aligned(shown, cleaned)
+        unseen += replaced
+    return shown, unseen
+
+
+def _picture(control: str) -> str:
+    code = ord(control)
+    return chr(_PICTURES + code) if code < 0x20 else "\N{SYMBOL FOR DELETE}" if code == 0x7F else UNSEEN  # noqa: PLR2004
+
+
+def _aligned(text: str, cleaned: str) -> tuple[str, int]:
+    """`text` with a stand-in for each character that `cleaned` lacks."""
+    kept: list[str] = []
+    at = 0
+    for character in text:
+        if at < len(cleaned) and cleaned[at] == character:
+            kept.append(character)
+            at += 1
+        else:
+            kept.append(UNSEEN)
+    return "".join(kept), len(text) - at

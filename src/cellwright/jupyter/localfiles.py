@@ -1,9 +1,17 @@
-"""Listing a Jupyter server's files straight from the disk, when its root is on this machine."""
+"""Listing a Jupyter server's files straight from the disk, when its root is on this machine.
+
+Folders are opened name by name from the root, and never through a link: whoever swaps a folder for a link to somewhere else while it is
+listed makes it vanish from the list, no more. Where the system has no such opening, folders are listed by their paths.
+"""
 
 import os
 import stat
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
+from typing import overload
 
 from cellwright.core.errors import LimitReached, NotFound
 from cellwright.jupyter.model import FileInfo, FileKind, Found
@@ -11,6 +19,31 @@ from cellwright.jupyter.paths import DocPath
 
 _USER = os.geteuid() if hasattr(os, "geteuid") else 0
 _GROUPS = frozenset(os.getgroups()) if hasattr(os, "getgroups") else frozenset[int]()
+_STEPWISE = os.open in os.supports_dir_fd and os.stat in os.supports_dir_fd and os.scandir in os.supports_fd
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+class Names(Sequence[Found]):
+    """Paths of files, by path, as what was found: ten thousand are found to show a hundred."""
+
+    def __init__(self, paths: list[str], folders: frozenset[str]) -> None:
+        self._paths = paths
+        self._folders = folders
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    @overload
+    def __getitem__(self, index: int) -> Found: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Names": ...
+    def __getitem__(self, index: int | slice) -> "Found | Names":
+        if isinstance(index, slice):
+            return Names(self._paths[index], self._folders)
+        path = self._paths[index]
+        if path in self._folders:
+            return Found(path, FileKind.DIRECTORY)
+        return Found(path, FileKind.NOTEBOOK if path.endswith(".ipynb") else FileKind.FILE)
 
 
 def is_root(place: Path, told: datetime) -> bool:
@@ -26,54 +59,164 @@ def is_root(place: Path, told: datetime) -> bool:
 
 def leads_outside(root: Path, folder: DocPath | None) -> bool:
     """Whether a link takes `folder` out of the root. Then only the server may say what is there."""
-    return folder is not None and not (root / folder.text).resolve().is_relative_to(root.resolve())
+    return _really(root, folder) is None
 
 
-def walk_local(root: Path, folder: DocPath | None, suffix: str, at_most: int) -> list[Found]:
+def walk_local(root: Path, folder: DocPath | None, suffix: str, at_most: int) -> Sequence[Found]:
     """Files below `folder` whose names end with `suffix`, by path; with an empty suffix all, and folders too."""
-    start = root / folder.text if folder else root
-    if not start.is_dir():
-        raise NotFound(f"no folder {folder} on the Jupyter server")
-    found: list[Found] = []
-    pending = [(str(start), f"{folder}/" if folder else "")]
-    while pending:
-        place, prefix = pending.pop()
-        folders = _look(place, prefix, suffix, found)
-        pending += [(f"{place}/{name}", f"{prefix}{name}/") for name in folders]
-        if not suffix:
-            found += [Found(prefix + name, FileKind.DIRECTORY) for name in folders]
-        if len(found) > at_most:
-            raise LimitReached(f"more than {at_most} files below {folder or '/'}", hint="List a folder further down")
-    found.sort()
-    return found
+    start = _really(root, folder)
+    shown = f"{folder}/" if folder else ""
+    paths, folders = None, list[str]()
+    if start is not None:
+        with _opened(root) as base:
+            paths, folders = _walk(base, start, suffix, at_most)
+    if start is None or paths is None:
+        raise NotFound(f"no folder {folder or '/'} on the Jupyter server")
+    if len(paths) > at_most:
+        raise LimitReached(f"more than {at_most} files below {folder or '/'}", hint="List a folder further down")
+    if shown != start:
+        paths = [shown + path.removeprefix(start) for path in paths]
+        folders = [shown + path.removeprefix(start) for path in folders]
+    paths.sort()
+    return Names(paths, frozenset(() if suffix else folders))
 
 
-def _look(place: str, prefix: str, suffix: str, found: list[Found]) -> list[str]:
-    """Add the files of one folder to `found`; the names of its folders. Hidden ones, pipes and linked folders are left out."""
-    folders: list[str] = []
-    notebook, file = FileKind.NOTEBOOK, FileKind.FILE
+def _really(root: Path, folder: DocPath | None) -> str | None:
+    """Where the folder is below the root, with a slash at its end, once links are followed; None if outside."""
+    if folder is None:
+        return ""
     try:
-        with os.scandir(place) as entries:
+        base, place = root.resolve(), (root / folder.text).resolve()
+    except (OSError, RuntimeError):
+        # A loop of links, or one that went while it was followed.
+        return None
+    if not place.is_relative_to(base):
+        return None
+    inside = place.relative_to(base).as_posix()
+    return "" if inside == "." else f"{inside}/"
+
+
+def _walk(base: "_Base", start: str, suffix: str, at_most: int) -> tuple[list[str] | None, list[str]]:
+    """Paths below `start`, nearly sorted, and which of them are folders; None if there is no folder at the start."""
+    paths: list[str] = []
+    folders: list[str] = []
+    pending = [start]
+    while pending and len(paths) <= at_most:
+        prefix = pending.pop()
+        found = _look(base, prefix, suffix)
+        if found is None:
+            if prefix == start:
+                return None, []
+            # It went, or is a link by now, or the server cannot read it either.
+            continue
+        files, inner = found
+        files.sort()
+        inner.sort(reverse=True)
+        paths += [prefix + name for name in files]
+        folders += [prefix + name for name in inner]
+        pending += [f"{prefix}{name}/" for name in inner]
+        if not suffix:
+            paths += folders[len(folders) - len(inner) :]
+    return paths, folders
+
+
+def _look(base: "_Base", prefix: str, suffix: str) -> tuple[list[str], list[str]] | None:
+    """Names of the files and of the folders in one folder. Hidden ones, pipes and linked folders are left out."""
+    files: list[str] = []
+    folders: list[str] = []
+    try:
+        with base.folder(prefix) as place, os.scandir(place) as entries:
             for entry in entries:
                 name = entry.name
                 if name[0] == ".":
                     continue
-                if entry.is_dir(follow_symlinks=False):
+                if name.endswith(suffix) and entry.is_file():
+                    files.append(name)
+                elif entry.is_dir(follow_symlinks=False):
                     folders.append(name)
-                elif name.endswith(suffix) and entry.is_file():
-                    found.append(Found(prefix + name, notebook if name.endswith(".ipynb") else file))
-    except (FileNotFoundError, PermissionError, NotADirectoryError):
-        # It went, or the server cannot read it either: it would list nothing there.
-        return folders
-    return folders
+    except OSError:
+        return None
+    return files, folders
+
+
+class _Base:
+    """The root, open: what is below it is reached from here."""
+
+    def __init__(self, root: Path, descriptor: int | None) -> None:
+        self._root = root
+        self._descriptor = descriptor
+
+    @contextmanager
+    def folder(self, prefix: str) -> Generator[int | str]:
+        """A folder below the root, for scandir. OSError if a part of its path is no folder, or a link."""
+        if self._descriptor is None:
+            yield str(self._root / prefix)
+            return
+        here = os.open(".", _FOLDER, dir_fd=self._descriptor)
+        try:
+            for name in prefix.split("/")[:-1]:
+                inner = os.open(name, _FOLDER, dir_fd=here)
+                os.close(here)
+                here = inner
+            yield here
+        finally:
+            os.close(here)
+
+
+@contextmanager
+def _opened(root: Path) -> Generator[_Base]:
+    if not _STEPWISE:
+        yield _Base(root, None)
+        return
+    try:
+        descriptor = os.open(root, os.O_RDONLY)
+    except OSError as error:
+        raise NotFound(f"the Jupyter server's root folder cannot be read: {error.strerror}") from error
+    try:
+        yield _Base(root, descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def describe_local(root: Path, found: Found) -> FileInfo | None:
     """What the server would say of the file; None if it is gone by now."""
+    return next(iter(describe_all(root, [found])), None)
+
+
+def describe_all(root: Path, found: Sequence[Found]) -> list[FileInfo]:
+    """What the server would say of these files; what is gone by now is left out."""
+    infos: list[FileInfo] = []
+    with _opened(root) as base:
+        for parent, inside in groupby(found, lambda one: one.path.rpartition("/")[0]):
+            start = _really(root, DocPath(parent) if parent else None)
+            if start is not None:
+                infos += _described(base, start, list(inside))
+    return infos
+
+
+def _described(base: _Base, prefix: str, found: Sequence[Found]) -> list[FileInfo]:
+    infos: list[FileInfo] = []
     try:
-        status = (root / found.path).lstat()
+        with base.folder(prefix) as place:
+            for one in found:
+                status = _status(place, one.path.rpartition("/")[2])
+                if status is not None:
+                    infos.append(_info(one, status))
+    except OSError:
+        return infos
+    return infos
+
+
+def _status(place: int | str, name: str) -> os.stat_result | None:
+    try:
+        if isinstance(place, int):
+            return os.stat(name, dir_fd=place, follow_symlinks=False)
+        return (Path(place) / name).lstat()
     except OSError:
         return None
+
+
+def _info(found: Found, status: os.stat_result) -> FileInfo:
     return FileInfo(
         path=found.path,
         kind=found.kind,

@@ -54,6 +54,8 @@ class RoomAccess:
     """Whether the server answers a request to save; otherwise only its own autosave writes the file."""
     echoes: bool = True
     """Whether the server sends our own updates back: the sign that it still passes changes on to others."""
+    name: str = ""
+    """What people call the document, its path: messages say that instead of the room's id."""
 
 
 class Documents(Protocol):

@@ -78,6 +78,17 @@ def _resolve(cells: Cells, one: CellRange) -> list[int]:
     return list(range(one.start, end))
 
 
+def runs_of(indexes: Sequence[int]) -> list[tuple[int, int]]:
+    """Ascending indexes as the fewest ranges, start and exclusive end, that mean exactly these."""
+    runs: list[tuple[int, int]] = []
+    for index in indexes:
+        if runs and runs[-1][1] == index:
+            runs[-1] = (runs[-1][0], index + 1)
+        else:
+            runs.append((index, index + 1))
+    return runs
+
+
 def insert_position(count: int, position: int) -> int:
     """Where new cells go: -1 appends."""
     if position == -1:

@@ -120,7 +120,7 @@ class RemoteDocuments(Contents):
         await self._check_joinable(path, kind)
         if await self.sharing() is Sharing.DOCUMENTS:
             room = f"{kind.value}:{await self._file_id(path)}"
-            return RoomAccess(room, await self._connect(room, ""), answers_saves=False, echoes=False)
+            return RoomAccess(room, await self._connect(room, ""), answers_saves=False, echoes=False, name=path.text)
         about, place = f"file {path}", f"api/collaboration/session/{path.quoted}"
         answer = await self._rest.probe("PUT", place, about, body=kind.as_json())
         if answer.status in (NOT_FOUND, METHOD_NOT_ALLOWED):
@@ -129,7 +129,8 @@ class RemoteDocuments(Contents):
             raise Unavailable(f"{self.url} no longer shares documents", hint="Try again: the file itself is used then")
         session = self._rest.accept(answer, about).json()
         room = f"{session['format']}:{session['type']}:{session['fileId']}"
-        return RoomAccess(room, await self._connect(room, f"?sessionId={quote(session['sessionId'], safe='')}"))
+        channel = await self._connect(room, f"?sessionId={quote(session['sessionId'], safe='')}")
+        return RoomAccess(room, channel, name=path.text)
 
     async def _check_joinable(self, path: DocPath, kind: RoomKind) -> None:
         info = await self.stat(path)

@@ -18,7 +18,7 @@ from cellwright.jupyter.paths import DocPath, NotebookPath
 from cellwright.jupyter.ranges import by_id
 from cellwright.jupyter.rooms import DocumentChanged, OpenDocument
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.shapes import PICTURES, cell_uri, outline
+from cellwright.jupyter.shapes import PICTURES, cell_uri
 
 SCHEME = "jupyter"
 _ADDRESS = re.compile(r"jupyter://(?P<path>.+\.ipynb)(?:/cells/(?P<cell>[^/]+)(?:/outputs/(?P<number>[0-9]{1,6}))?)?")
@@ -71,7 +71,7 @@ class NotebookResources:
         async with self._notebooks.open(call, path) as document:
             view = document.view
             if cell_id is None:
-                lines = outline(view.outline())
+                lines = view.whole_outline()
                 meta: dict[str, object] = {"cell_count": view.cell_count, "live": document.live, "path": path.text}
                 return [Content("\n".join(lines), "text/plain", meta)]
             cell = view.cell(by_id(cell_id))
@@ -143,7 +143,7 @@ def _output(cell: Cell, number: int) -> Content:
         case DataOutput():
             return _data(output)
         case _:
-            return Content(str(dict(output.raw)), "text/plain")
+            return Content(clean(str(dict(output.raw))).text, "text/plain")
 
 
 def _data(output: DataOutput) -> Content:

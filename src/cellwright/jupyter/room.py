@@ -74,6 +74,7 @@ class Room:
 
     def __init__(self, access: RoomAccess, who: Collaborator) -> None:
         self.id = access.id
+        self._name = access.name or f"room {access.id}"
         # 32 bits as in Yjs: servers with an older pycrdt cut longer ids, and our own edits come back doubled. 0 is the
         # id under which servers load files.
         self.doc: Doc[Any] = Doc(client_id=1 + secrets.randbelow(2**32 - 1))
@@ -107,7 +108,7 @@ class Room:
             await self._barrier(JOIN_SECONDS)
             joined = True
         except UnknownOutcome as error:
-            raise Unavailable(f"Jupyter did not send the document of room {self.id}", hint="Try again") from error
+            raise Unavailable(f"Jupyter did not send {self._name}", hint="Try again") from error
         finally:
             if not joined:
                 await self._close()
@@ -127,7 +128,7 @@ class Room:
         if self._lost is not None:
             raise self._lost
         if self._leaving:
-            raise RoomLost(f"room {self.id} was left", hint="Try again")
+            raise RoomLost(f"{self._name} was left", hint="Try again")
 
     def when_lost(self, callback: Callable[[], None]) -> None:
         """Call `callback` once, when the connection is gone, for whatever reason."""
@@ -216,7 +217,7 @@ class Room:
             await asyncio.wait_for(answered, timeout)
         except TimeoutError as error:
             raise UnknownOutcome(
-                f"Jupyter did not acknowledge within {timeout:g} s in room {self.id}",
+                f"Jupyter did not acknowledge within {timeout:g} s what was changed in {self._name}",
                 hint="Read the document again to see whether the change arrived",
             ) from error
 
@@ -289,7 +290,7 @@ class Room:
         error = task.exception()
         if not isinstance(error, RoomClosed):
             log.warning("room failed room=%s", self.id, exc_info=error)
-        self._lost = _as_lost(self.id, error)
+        self._lost = _as_lost(self._name, error)
         waiting = [*(answered for answered, _ in self._barriers), *self._saves.values()]
         self._barriers.clear()
         for future in waiting:
@@ -315,17 +316,18 @@ def _sticky(text: Text, offset: int) -> dict[str, Any]:
     return cast("dict[str, Any]", position.to_json())  # pyright: ignore[reportUnknownMemberType]
 
 
-def _as_lost(room_id: str, error: BaseException | None) -> CellwrightError:
+def _as_lost(name: str, error: BaseException | None) -> CellwrightError:
     code = error.code if isinstance(error, RoomClosed) else None
     reason = str(error) if error is not None else "it ended"
     match code:
         case 4404:
-            return NotFound(
-                f"Jupyter finds no file for room {room_id}", hint="It was deleted or renamed; list the files"
-            )
+            return NotFound(f"Jupyter finds no file for {name}", hint="It was deleted or renamed; list the files")
         case 4400:
-            return InvalidArgument(f"Jupyter cannot read the file of room {room_id}: {reason}")
+            return InvalidArgument(
+                f"Jupyter cannot read the file of {name}: {reason}",
+                hint="It may be no notebook inside, a pipe or a device",
+            )
         case 4401 | 4403:
-            return JupyterDenied(f"Jupyter does not let us into room {room_id}: {reason}")
+            return JupyterDenied(f"Jupyter does not let us into {name}: {reason}")
         case _:
             return RoomLost(f"the shared document's connection ended ({reason})", hint="Try again: it is opened anew")

@@ -2,18 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from pycrdt import Doc
 
-from cellwright.core.errors import CellwrightError, Conflict, NotFound, Unavailable
+from cellwright.core.errors import CellwrightError, Conflict, InvalidArgument, NotFound, Unavailable
 from cellwright.jupyter.backing import Acknowledged, Backing, FileBacking, RoomBacking
 from cellwright.jupyter.cellindex import CellsChanged
-from cellwright.jupyter.document import TextDocument
+from cellwright.jupyter.document import NotText, TextDocument
 from cellwright.jupyter.history import History
 from cellwright.jupyter.model import FileKind, RoomKind, joined
 from cellwright.jupyter.notebook import Notebook
@@ -61,6 +61,15 @@ class OpenRoom:
     last_activity: datetime
     in_use: int
     others: tuple[str, ...]
+    cell_count: int | None = None
+    """Of a notebook: how many cells it has, or had when it was left."""
+    left: datetime | None = None
+    saved: bool | None = None
+    """Whether what was changed was on disk when it was left; None if nothing was changed, or nobody looked."""
+
+    @property
+    def file_id(self) -> str | None:
+        return self.room_id.rpartition(":")[2] if self.room_id else None
 
 
 class OpenDocument(Generic[View]):
@@ -111,7 +120,8 @@ class OpenDocument(Generic[View]):
             return
         view = self.view
         if isinstance(view, TextDocument):
-            self._backing.room.point_at(view.shared_text, len(view.shared_text))
+            if (place := view.take_touched()) is not None:
+                self._backing.room.point_at(view.shared_text, place)
         elif (text := view.last_touched) is not None:
             self._backing.room.point_at(text, len(text))
 
@@ -126,8 +136,10 @@ class _Entry:
     last_activity: datetime
     leases: int = 0
     idle: asyncio.TimerHandle | None = None
+    changed: bool = False
+    saved: bool | None = None
 
-    def status(self, *, connected: bool) -> OpenRoom:
+    def status(self, now: datetime, *, connected: bool) -> OpenRoom:
         room = self.backing.room if isinstance(self.backing, RoomBacking) else None
         return OpenRoom(
             path=self.path.text,
@@ -136,9 +148,13 @@ class _Entry:
             connected=connected,
             live=self.backing.live,
             opened=self.opened,
-            last_activity=self.last_activity,
+            # What is in use is active now, however long ago that began.
+            last_activity=now if self.leases and connected else self.last_activity,
             in_use=self.leases,
             others=tuple(room.others()) if room and connected else (),
+            cell_count=self.view.cell_count if isinstance(self.view, Notebook) else None,
+            left=None if connected else now,
+            saved=self.saved,
         )
 
 
@@ -180,10 +196,15 @@ class Rooms:
 
     def open_rooms(self) -> list[OpenRoom]:
         """Documents that are open, then those that were until at most an hour ago."""
-        oldest = self._now().timestamp() - REMEMBER_SECONDS
-        self._left = {key: room for key, room in self._left.items() if room.last_activity.timestamp() > oldest}
+        now = self._now()
+        oldest = now - timedelta(seconds=REMEMBER_SECONDS)
+        self._left = {key: room for key, room in self._left.items() if room.left and room.left > oldest}
         gone = [room for key, room in self._left.items() if key not in self._entries]
-        return [entry.status(connected=True) for entry in self._entries.values()] + gone
+        return [entry.status(now, connected=True) for entry in self._entries.values()] + gone
+
+    def find(self, path: DocPath, kind: RoomKind) -> OpenRoom | None:
+        """The document if it is open, or was until at most an hour ago."""
+        return next((room for room in self.open_rooms() if (room.path, room.kind) == (path.text, kind)), None)
 
     def subscribe(self, listener: Callable[[DocumentChanged], None]) -> Callable[[], None]:
         """Call `listener` for every change of an open document, until the returned function is called."""
@@ -191,14 +212,40 @@ class Rooms:
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
     async def end(self, path: DocPath, kind: RoomKind) -> bool:
-        """Leave a document now. False if it is not open; Conflict while something runs in it."""
+        """Save a document if it was changed, and leave it. False if it is not open; Conflict while something runs in it."""
         entry = self._entries.get((path.text, kind))
         if entry is None:
             return False
-        if entry.leases:
-            raise Conflict(f"{path} is in use", hint="Wait until what runs there has ended, or cancel it")
-        await self._leave(entry)
+        _check_unused([entry])
+        await self._save_and_leave(entry)
         return True
+
+    async def let_go(self, path: DocPath) -> tuple[str, ...]:
+        """Save and leave a document, or all in a folder, before its file moves or goes. Who else was there.
+
+        A change that is still to be written must not meet the move: the server would write it under the old name.
+        """
+        found = [entry for (name, _), entry in self._entries.items() if f"{name}/".startswith(f"{path}/")]
+        _check_unused(found)
+        people = [name for entry in found for name in entry.status(self._now(), connected=True).others]
+        for entry in found:
+            await self._save_and_leave(entry)
+        return tuple(people)
+
+    async def _save_and_leave(self, entry: _Entry) -> None:
+        if entry.changed and entry.backing.is_open:
+            active = entry.last_activity
+            entry.leases += 1
+            try:
+                entry.saved = await entry.backing.save()
+            except CellwrightError as error:
+                entry.saved = False
+                log.info("document not saved path=%s error=%s", entry.path, error)
+            finally:
+                self._release(entry)
+            _check_unused([entry])
+            entry.last_activity = active
+        await self._leave(entry)
 
     async def save_all(self) -> None:
         """Write every open document to disk, as far as the server does: for when the server itself will end."""
@@ -286,7 +333,10 @@ class Rooms:
             log.info("document not opened path=%s error=%s", key[0], error)
 
     async def _open(self, path: DocPath, kind: RoomKind) -> _Entry:
+        text = await self._text_of(path) if kind is RoomKind.TEXT else ""
         view, backing = await self._join(path, kind) if await self._documents.live() else await self._read(path, kind)
+        if isinstance(view, TextDocument):
+            view.rewrites_line_ends = view.adapted(text) != text
         now = self._now()
         entry = _Entry((path.text, kind), path, view, backing, now, now)
         self._announce_changes(entry)
@@ -296,25 +346,39 @@ class Rooms:
         entry.idle = asyncio.get_running_loop().call_later(self._idle_seconds, self._leave_later, entry)
         return entry
 
+    async def _text_of(self, path: DocPath) -> str:
+        """What the file has. Asked before a room is made of it: one that is not text would be taken for its own base64."""
+        info = await self._documents.stat(path)
+        if info.kind is FileKind.DIRECTORY:
+            raise InvalidArgument(f"{path} is a folder", hint="list_documents shows what is in it")
+        found = await self._documents.read(path, FileKind.FILE)
+        if found.format != "text":
+            raise NotText(
+                f"{path} is not text: {info.size or 0:,} bytes of {info.mime_type or 'unknown kind'}",
+                hint="get_document_info describes it, and with include_content shows a picture",
+                details={"size": info.size, "mimetype": info.mime_type},
+            )
+        return joined(found.content)
+
     async def _join(self, path: DocPath, kind: RoomKind) -> tuple[AnyView, Backing]:
         room = Room(await self._documents.join(path, kind), self._who)
-        view = self._view(room.doc, path, kind)
+        view = self._view(room.doc, path, kind, shared=True)
         await room.join()
         return view, RoomBacking(room, self._documents, path)
 
     async def _read(self, path: DocPath, kind: RoomKind) -> tuple[AnyView, Backing]:
         file_kind = FileKind.NOTEBOOK if kind is RoomKind.NOTEBOOK else FileKind.FILE
         found = await self._documents.read(path, file_kind)
-        view = self._view(Doc(), path, kind)
+        view = self._view(Doc(), path, kind, shared=False)
         if isinstance(view, Notebook):
             view.fill(found.content)
             return view, FileBacking(self._documents, path, file_kind, found.info, view.as_json)
         view.fill(joined(found.content))
         return view, FileBacking(self._documents, path, file_kind, found.info, lambda: view.text)
 
-    def _view(self, doc: Doc[Any], path: DocPath, kind: RoomKind) -> AnyView:
+    def _view(self, doc: Doc[Any], path: DocPath, kind: RoomKind, *, shared: bool) -> AnyView:
         if kind is RoomKind.TEXT:
-            return TextDocument(doc, path.text)
+            return TextDocument(doc, path.text, shared=shared)
         return Notebook(doc, path.text, self._history(path))
 
     def _history(self, path: DocPath) -> History:
@@ -329,12 +393,17 @@ class Rooms:
         path, kind = entry.key
 
         def cells(change: CellsChanged) -> None:
+            entry.changed = True
             self._announce(DocumentChanged(path, kind, change.cells, change.order, change.ours))
+
+        def text(ours: bool) -> None:
+            entry.changed = True
+            self._announce(DocumentChanged(path, kind, frozenset(), order=False, ours=ours))
 
         if isinstance(entry.view, Notebook):
             entry.view.on_change(cells)
         else:
-            entry.view.on_change(lambda ours: self._announce(DocumentChanged(path, kind, frozenset(), False, ours)))
+            entry.view.on_change(text)
 
     def _announce(self, change: DocumentChanged) -> None:
         for listener in tuple(self._listeners):
@@ -362,9 +431,18 @@ class Rooms:
             entry.idle = None
         if self._entries.get(entry.key) is entry:
             del self._entries[entry.key]
-            self._left[entry.key] = entry.status(connected=False)
+            self._left[entry.key] = entry.status(self._now(), connected=False)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _check_unused(entries: Sequence[_Entry]) -> None:
+    for entry in entries:
+        if entry.leases:
+            raise Conflict(
+                f"{entry.path} is in use: something runs or is being changed in it; nothing was done",
+                hint="Wait until it has ended (get_execution), or stop it with cancel_execution",
+            )

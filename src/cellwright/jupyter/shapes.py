@@ -5,22 +5,20 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import quote
 
-from cellwright.core.budget import estimate_tokens
 from cellwright.core.clean import clean, clean_html
 from cellwright.core.graphemes import may_split
 from cellwright.core.toolset import Image
 from cellwright.jupyter.executions import CellRunView, ExecutionView, RunState
 from cellwright.jupyter.images import FittedImage, fit_output_image
-from cellwright.jupyter.model import Cell, CellHead, DataOutput, ErrorOutput, JsonObject, Output, StreamOutput
+from cellwright.jupyter.model import Cell, DataOutput, ErrorOutput, JsonObject, Output, StreamOutput
 from cellwright.jupyter.paths import DocPath
+from cellwright.jupyter.ycells import UnreadableCell
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 TEXTS = ("text/plain", "text/markdown", "text/latex", "text/html")
 HEAD_SHARE = 0.6
 MAX_PICTURES = 8
 MAX_DEPTH = 20
-OUTLINE_WIDTHS = (60, 30, 15)
-OUTLINE_TOKENS = 4_000
 
 
 @dataclass(slots=True)
@@ -159,6 +157,8 @@ def shape_cell(
         "outputs": shown,
         "truncated": {"source": cut, "outputs": shaped.truncated},
     }
+    if isinstance(cell.head, UnreadableCell):
+        made["note"] = cell.head.note
     if cell.head.running:
         made["running"] = True
     if hidden := shaped.hidden + cleaned.hidden:
@@ -185,33 +185,6 @@ def _summary(output: Output) -> JsonObject:
 def _told(metadata: Mapping[str, Any]) -> JsonObject:
     """A cell's metadata without what JupyterLab keeps for itself."""
     return told({key: value for key, value in metadata.items() if key not in {"trusted", "execution"}})
-
-
-def outline(heads: Sequence[CellHead]) -> list[str]:
-    """A line per cell. The more cells there are, the shorter their first lines: 200 cells cost at most 5,000 tokens."""
-    lines: list[str] = []
-    for width in OUTLINE_WIDTHS:
-        lines = [outline_line(index, head, width) for index, head in enumerate(heads)]
-        if estimate_tokens("\n".join(lines)) <= OUTLINE_TOKENS:
-            break
-    return lines
-
-
-def outline_line(index: int, head: CellHead, width: int) -> str:
-    """A cell in short: index, id, kind, count, size, state, first line."""
-    first = next(iter(clean(head.source.strip()[:500]).text.splitlines()), "")
-    first = first if len(first) <= width else first[: width - 1] + "…"
-    lines = head.source.count("\n") + 1 if head.source else 0
-    kind = {"code": "code", "markdown": "md"}.get(head.cell_type, one_word(head.cell_type))
-    count = f"[{head.execution_count}] " if head.execution_count is not None else ""
-    marks = ("running " if head.running else "") + ("failed " if head.failed else "")
-    outputs = f"{head.output_count}out " if head.output_count else ""
-    return f"{index} {one_word(head.id)} {kind} {count}{lines}L {outputs}{marks}| {first}"
-
-
-def one_word(text: str) -> str:
-    """Somebody else's name for a thing, so that it cannot look like more than one word of ours."""
-    return "".join(character if character.isprintable() and not character.isspace() else "?" for character in text[:12])
 
 
 def told(value: object, depth: int = 0) -> Any:  # noqa: ANN401 - JSON

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, unified_diff
 
 from pycrdt import Text
 
@@ -10,6 +10,8 @@ CHARACTER_WORK = 1_000_000
 """Compare two passages character by character only if their lengths multiply to less than this."""
 LINE_WORK = 4_000_000
 """The same for lines; more than this is replaced as a whole."""
+SHOWN_LINES = 200
+SHOWN_CHARACTERS = 8_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +126,11 @@ def rebase(made: Sequence[Change], others: Sequence[Change]) -> list[Change] | N
                 return None
         moved.append(Change(change.start + shift, change.end + shift, change.text))
     return moved
+
+
+def difference(before: str | None, now: str) -> str:
+    """What has changed, for the one who saw `before`; all of the text where that is not known."""
+    if before is None:
+        return now[:SHOWN_CHARACTERS]
+    lines = unified_diff(before.splitlines(), now.splitlines(), "as you saw it", "as it is", lineterm="", n=2)
+    return "\n".join(list(lines)[:SHOWN_LINES])

@@ -8,9 +8,9 @@ from pycrdt import Array
 from cellwright.core.errors import Conflict, NotFound
 from cellwright.jupyter.history import Cleared, EditGroup, Inserted, Moved, Place, Removed, Retyped, Rewritten, Step
 from cellwright.jupyter.model import JsonObject
-from cellwright.jupyter.notebook import AGENT, Notebook, difference
+from cellwright.jupyter.notebook import AGENT, Notebook
 from cellwright.jupyter.ranges import by_id
-from cellwright.jupyter.textdiff import Change, apply, changes, rebase
+from cellwright.jupyter.textdiff import Change, apply, changes, difference, rebase
 from cellwright.jupyter.ycells import to_json, to_youtput
 
 
@@ -49,7 +49,7 @@ def _check(notebook: Notebook, step: Step) -> None:
 
 
 def _check_absent(notebook: Notebook, ids: Sequence[str]) -> None:
-    again = set(ids).intersection(notebook.ids)
+    again = {cell_id for cell_id in ids if cell_id}.intersection(notebook.ids)
     if again:
         raise Conflict(f"there is a cell with id {min(again)} again; nothing was taken back")
 
@@ -108,7 +108,7 @@ def _put_back(notebook: Notebook, ids: list[str], cells: Sequence[tuple[Place, J
     for place, cell in cells:
         if place.after is None:
             index = 0
-        elif place.after in ids:
+        elif ids.count(place.after) == 1:
             index = ids.index(place.after) + 1
         else:
             index = min(place.index, len(ids))

@@ -1,6 +1,14 @@
-"""Cells as the shared document keeps them, and as JSON."""
+"""Cells as the shared document keeps them, and as JSON.
 
+Anybody in a room can put anything in the place of a cell, or of a part of one. Such an entry reads as a raw cell that says what
+it is; the cells around it are none the worse for it.
+"""
+
+import json
+import math
 import uuid
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any, cast
 
 from pycrdt import Array, Map, Text
@@ -21,8 +29,19 @@ from cellwright.jupyter.model import (
 MAX_SOURCE_BYTES = 10_000_000
 LAST_OUTPUTS = 4
 """An error ends a run: it is among the last outputs, if there is one."""
+MAX_ID_CHARACTERS = 200
+MAX_DEPTH = 100
+TOO_DEEP = "(nested too deeply to be read)"
+NOT_JSON = "(no JSON)"
 
 YCell = Map[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableCell(CellHead):
+    """What stands where a cell should be, as far as it can be shown."""
+
+    note: str = ""
 
 
 def checked_source(source: str) -> str:
@@ -36,30 +55,50 @@ def checked_source(source: str) -> str:
     return source
 
 
-def new_cell_json(cell: NewCell, taken: set[str]) -> JsonObject:
+def new_id(taken: Collection[str]) -> str:
+    """An id that no cell has."""
+    made = uuid.uuid4().hex[:8]
+    while made in taken:
+        made = uuid.uuid4().hex[:8]
+    return made
+
+
+def new_cell_json(cell: NewCell, taken: Collection[str]) -> JsonObject:
     """A fresh cell, with an id that is not `taken`."""
-    cell_id = uuid.uuid4().hex[:8]
-    while cell_id in taken:
-        cell_id = uuid.uuid4().hex[:8]
-    made: JsonObject = {"id": cell_id, "cell_type": cell.cell_type.value, "source": checked_source(cell.source)}
+    made: JsonObject = {"id": new_id(taken), "cell_type": cell.cell_type.value, "source": checked_source(cell.source)}
     if cell.cell_type is CellType.CODE:
         # Trusted as JupyterLab's own new cells are: it has no output yet that somebody else made.
         return made | {"metadata": {"trusted": True}, "outputs": [], "execution_count": None}
     return made | {"metadata": {}}
 
 
-def to_ycell(cell: JsonObject) -> YCell:
+def to_ycell(cell: object) -> YCell:
     """A cell's JSON as the shared types that JupyterLab makes, so that it can follow every later change."""
-    made: JsonObject = {**cell, "source": Text(joined(cell.get("source"))), "metadata": Map(cell.get("metadata") or {})}
-    made.setdefault("id", uuid.uuid4().hex[:8])
-    if made.get("cell_type") == CellType.CODE:
-        outputs: list[JsonObject] = cell.get("outputs") or []
-        made["outputs"] = Array([to_youtput(output) for output in outputs])
+    given = cast("JsonObject", cell) if isinstance(cell, dict) else _raw_cell(cell)
+    made: JsonObject = {**given, "source": Text(joined(given.get("source"))), "metadata": Map(_dict(given, "metadata"))}
+    if not made.get("id") or not isinstance(made["id"], str):
+        made["id"] = uuid.uuid4().hex[:8]
+    if not isinstance(made.get("cell_type"), str):
+        made["cell_type"] = CellType.RAW.value
+    if made["cell_type"] == CellType.CODE:
+        outputs: object = given.get("outputs")
+        listed = cast("list[object]", outputs) if isinstance(outputs, list) else []
+        made["outputs"] = Array([to_youtput(cast("JsonObject", one)) for one in listed if isinstance(one, dict)])
         made.setdefault("execution_count", None)
         made["execution_state"] = "idle"
     elif not made.get("attachments"):
         made.pop("attachments", None)
     return Map(made)
+
+
+def _dict(cell: JsonObject, key: str) -> JsonObject:
+    value: object = cell.get(key)
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def _raw_cell(value: object) -> JsonObject:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return {"cell_type": CellType.RAW.value, "source": text, "metadata": {}}
 
 
 def to_youtput(output: JsonObject) -> YCell:
@@ -68,40 +107,86 @@ def to_youtput(output: JsonObject) -> YCell:
     return Map(dict(output))
 
 
-def to_json(ycell: YCell) -> JsonObject:
-    """A cell as files have it: whole numbers as such, and without what only lives in the shared document."""
-    cell = cast("JsonObject", _whole_numbers(ycell.to_py()))
+def to_json(shared: object) -> JsonObject:
+    """A cell as files have it: whole numbers as such, and without what only lives in the shared document.
+
+    What is no cell becomes a raw one that holds it as text.
+    """
+    plain = to_plain(shared)
+    if not isinstance(shared, Map) or not isinstance(plain, dict):
+        return _raw_cell(plain)
+    cell = cast("JsonObject", plain)
     cell.pop("execution_state", None)
     return cell
 
 
-def _whole_numbers(value: object) -> object:
-    """Shared documents keep numbers as floats; in files 1.0 was 1."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):
-        return {key: _whole_numbers(item) for key, item in cast("JsonObject", value).items()}
-    if isinstance(value, list):
-        return [_whole_numbers(item) for item in cast("list[object]", value)]
-    return value
+def to_plain(value: object, depth: int = 0) -> object:
+    """A part of the document as JSON; what no JSON can hold, and what nobody nests so deeply, is named in its place.
+
+    Shared documents keep numbers as floats, where files have 1 and not 1.0.
+    """
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, float | Text):
+        return str(value)
+    return TOO_DEEP if depth >= MAX_DEPTH else _plain_inside(value, depth + 1)
 
 
-def head_of(ycell: YCell) -> CellHead:
+def _plain_inside(value: object, depth: int) -> object:
+    if isinstance(value, dict | Map):
+        return {key: to_plain(item, depth) for key, item in cast("JsonObject", value).items()}
+    if isinstance(value, list | Array):
+        return [to_plain(item, depth) for item in cast("list[object]", value)]
+    return NOT_JSON
+
+
+def id_of(shared: object) -> str:
+    """The cell's id; "" if it has none that could name it."""
+    found: object = cast("YCell", shared).get("id") if isinstance(shared, Map) else ""
+    return found if isinstance(found, str) and len(found) <= MAX_ID_CHARACTERS else ""
+
+
+def head_of(shared: object) -> CellHead:
     """The cell without its outputs' contents."""
+    if not isinstance(shared, Map):
+        return _unreadable(shared, "", "not a cell")
+    ycell = cast("YCell", shared)
+    cell_type: object = ycell.get("cell_type")
+    if fault := _fault(ycell, cell_type):
+        return _unreadable(ycell, id_of(ycell), fault)
     source = joined_text(ycell.get("source"))
     outputs = _outputs(ycell)
     count = len(outputs) if outputs is not None else 0
     last = range(max(0, count - LAST_OUTPUTS), count)
     return CellHead(
-        id=str(ycell.get("id", "")),
-        cell_type=str(ycell.get("cell_type", "")),
+        id=id_of(ycell),
+        cell_type=str(cell_type),
         source=source,
         revision=revision_of(source),
-        execution_count=count_of(ycell.get("execution_count")),
+        execution_count=count_of(to_plain(ycell.get("execution_count"))),
         running=ycell.get("execution_state") == "running",
         output_count=count,
         failed=outputs is not None and any(_kind(outputs[index]) == "error" for index in last),
     )
+
+
+def _fault(ycell: YCell, cell_type: object) -> str:
+    """What keeps this from being a cell; "" if nothing does."""
+    if not isinstance(cell_type, str) or not cell_type:
+        return "a cell without a type"
+    if not isinstance(ycell.get("source"), Text | str | None):
+        return "a cell whose source is no text"
+    if cell_type == CellType.CODE and "outputs" in ycell and _outputs(ycell) is None:
+        return "a cell whose outputs are no list"
+    return ""
+
+
+def _unreadable(shared: object, cell_id: str, fault: str) -> UnreadableCell:
+    source = joined(to_json(shared).get("source"))
+    note = f"somebody put {fault} into the shared document; it can be deleted, and moving it makes it a raw cell"
+    return UnreadableCell(cell_id, CellType.RAW.value, source, revision_of(source), note=note)
 
 
 def _outputs(ycell: YCell) -> Array[Any] | None:
@@ -119,21 +204,23 @@ def _kind(output: object) -> str:
     return str(cast("JsonObject", output).get("output_type", "")) if isinstance(output, dict) else ""
 
 
-def cell_of(ycell: YCell, index: int, head: CellHead) -> Cell:
+def cell_of(shared: object, index: int, head: CellHead) -> Cell:
     """The whole cell."""
+    if isinstance(head, UnreadableCell):
+        return Cell(index, head)
+    ycell = cast("YCell", shared)
     outputs = _outputs(ycell)
-    raw = cast("list[object]", outputs.to_py() or []) if outputs is not None else []
-    metadata = ycell.get("metadata")
-    attachments = ycell.get("attachments")
+    plain = to_plain(outputs)
+    raw = cast("list[object]", plain) if isinstance(plain, list) else []
     return Cell(
         index=index,
         head=head,
         outputs=tuple(output_from_json(cast("JsonObject", one)) for one in raw if isinstance(one, dict)),
-        metadata=_plain(metadata),
-        attachments=_plain(attachments),
+        metadata=_plain_dict(ycell.get("metadata")),
+        attachments=_plain_dict(ycell.get("attachments")),
     )
 
 
-def _plain(value: object) -> JsonObject:
-    plain: object = cast("YCell", value).to_py() if isinstance(value, Map) else value
-    return cast("JsonObject", _whole_numbers(cast("object", plain))) if isinstance(plain, dict) else {}
+def _plain_dict(value: object) -> JsonObject:
+    plain = to_plain(value)
+    return cast("JsonObject", plain) if isinstance(plain, dict) else {}

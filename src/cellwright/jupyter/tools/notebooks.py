@@ -1,5 +1,7 @@
 """Toolset `notebooks`: notebooks by path, read, changed and run live, together with the people who have them open."""
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -9,13 +11,14 @@ from cellwright.core.budget import estimate_tokens
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.toolset import Image, Reply, Toolset, read, run, write
 from cellwright.core.types import Call
-from cellwright.jupyter.model import CellType, FileInfo, JsonObject, KernelInfo, NewCell
-from cellwright.jupyter.notebook import SourceChange
+from cellwright.jupyter.model import CellType, FileInfo, FileKind, Found, JsonObject, KernelInfo, NewCell
+from cellwright.jupyter.notebook import Notebook, SourceChange
 from cellwright.jupyter.paths import DocPath, NotebookPath, folder_path, path_from_url
-from cellwright.jupyter.ranges import CellRange
-from cellwright.jupyter.service import LiveNotebooks, code_cells, require_run, wait_seconds
+from cellwright.jupyter.port import Documents
+from cellwright.jupyter.ranges import CellRange, runs_of
+from cellwright.jupyter.rooms import OpenDocument
+from cellwright.jupyter.service import LiveNotebooks, require_run, wait_seconds
 from cellwright.jupyter.shapes import MAX_PICTURES, shape_cell
-from cellwright.jupyter.shapes import outline as outlined
 from cellwright.jupyter.tools.common import (
     DEFAULT_OUTPUT_SIZE,
     DEFAULT_WAIT,
@@ -35,6 +38,7 @@ from cellwright.jupyter.tools.common import (
 
 PAGE_TOKENS = 5_000
 PAGE_ENTRIES = 100
+NEXT_RANGES = 50
 MAX_MAX_CELL_DATA = 1_000_000
 
 
@@ -82,9 +86,7 @@ async def list_nbs(
     """Notebooks below a folder, recursively. A long list comes in pages: go on with next_offset."""
     connected = await notebooks.connected(call)
     documents = connected.found.jupyter.documents
-    listed = sorted(
-        await documents.find(folder_path(path or connected.found.folder), ".ipynb"), key=lambda one: one.path
-    )
+    listed = await documents.find(folder_path(path or connected.found.folder), ".ipynb")
     page: list[JsonObject] = []
     left = PAGE_TOKENS
     for info in await documents.describe(listed[offset : offset + PAGE_ENTRIES]):
@@ -109,14 +111,20 @@ def _listed(info: FileInfo, base_url: str) -> JsonObject:
     }
 
 
-async def get_nb_stat(notebooks: LiveNotebooks, call: Call, path: Path, outline: bool = False) -> dict[str, Any]:
-    """Cell count, kernel and whether people are in it. With outline: a line per cell (index, id, kind, first line). Starts nothing."""
+async def get_nb_stat(
+    notebooks: LiveNotebooks,
+    call: Call,
+    path: Path,
+    outline: bool = False,
+    offset: Annotated[int, Field(ge=0, description="first cell of the outline")] = 0,
+) -> dict[str, Any]:
+    """Cell count, kernel, people. With outline: a line per cell (index, id, kind, first line); go on with next_offset. Starts nothing."""
     checked = NotebookPath(path)
     connected = await notebooks.connected(call)
-    info = await connected.found.jupyter.documents.stat(checked)
-    session = await connected.found.jupyter.kernels.session_of(checked)
+    jupyter = connected.found.jupyter
+    info, session = await asyncio.gather(_info(jupyter.documents, checked), jupyter.kernels.session_of(checked))
     async with connected.rooms.notebook(checked) as document:
-        heads = document.view.outline() if outline else []
+        page = document.view.outline_page(offset) if outline else None
         stat: JsonObject = {
             "path": checked.text,
             "cell_count": document.view.cell_count,
@@ -125,9 +133,15 @@ async def get_nb_stat(notebooks: LiveNotebooks, call: Call, path: Path, outline:
             "live": document.live,
             "people": list(document.others),
         }
-    if outline:
-        stat["outline"] = outlined(heads)
+    if page is not None:
+        stat |= {"outline": list(page.lines), "next_offset": page.next_offset}
     return stat
+
+
+async def _info(documents: Documents, path: NotebookPath) -> FileInfo:
+    """From the disk where that is possible, which is a tenth of the server's work for an answer."""
+    described = await documents.describe([Found(path.text, FileKind.NOTEBOOK)])
+    return described[0] if described else await documents.stat(path)
 
 
 def _kernel(kernel: KernelInfo) -> JsonObject:
@@ -170,9 +184,17 @@ async def read_nb_cells(
         "live": live,
     }
     if len(cells) < len(wanted):
-        following = wanted[len(cells)]
-        data["next"] = {"start": following, "end": wanted[-1] + 1, "left_out": len(wanted) - len(cells)}
+        data["next"] = _following(wanted[len(cells) :])
     return Reply(data, content_of(data, pictures))
+
+
+def _following(left: Sequence[int]) -> JsonObject:
+    """How to ask for the rest, and for nothing else."""
+    ranges = [{"start": start, "end": end} for start, end in runs_of(left)]
+    shown: JsonObject = {"ranges": ranges[:NEXT_RANGES], "left_out": len(left)}
+    if len(ranges) > NEXT_RANGES:
+        shown["then"] = f"what you asked for from cell {ranges[NEXT_RANGES]['start']} on"
+    return shown
 
 
 def _is_cut(cell: JsonObject) -> bool:
@@ -195,8 +217,14 @@ async def modify_nb_cells(
     wait_seconds(timeout)
     checked = NotebookPath(path)
     changes = [SourceChange(one.range.checked(), one.content, expect=one.expect) for one in modifications]
+
+    def change(view: Notebook) -> list[str]:
+        ids = view.replace(changes, author=author_of(call))
+        indexes = view.resolve([one.range for one in changes])
+        return ids if not exec or view.have_own_ids(indexes) else view.own_ids(indexes, author=author_of(call))
+
     async with notebooks.open(call, checked) as document:
-        ids, told = await document.change(lambda view: view.replace(changes, author=author_of(call)))
+        ids, told = await document.change(change)
         where = places(document.view, ids)
     done: JsonObject = {
         "message": f"Modified {len(ids)} cells in {len(changes)} ranges",
@@ -260,18 +288,30 @@ async def execute_nb_cells(
     """Run cells in order in the notebook's kernel, the one people use. Stops at the first error; the rest is not_run."""
     wait_seconds(timeout)
     checked = NotebookPath(path)
+    require_run(call)
     async with notebooks.open(call, checked) as document:
-        indexes = document.view.resolve([one.checked() for one in ranges])
-        ids = code_cells(document.view, [document.view.ids[index] for index in indexes])
+        view = document.view
+        indexes = view.resolve([one.checked() for one in ranges])
+        code = [index for index in indexes if view.head(index).cell_type == CellType.CODE]
+        ids = await _own_ids(document, code, call)
     if not ids:
         raise InvalidArgument("none of these cells is a code cell", hint="get_nb_stat with outline shows which are")
-    view = await notebooks.run(call, checked, ids, timeout)
+    ran = await notebooks.run(call, checked, ids, timeout)
     done: JsonObject = {
-        "message": f"{view.state.value}: {len(ids)} code cells",
+        "message": f"{ran.state.value}: {len(ids)} code cells",
         "executed_ranges": len(ranges),
-        "executed_cells": sum(cell.state.value not in {"not_run", "queued"} for cell in view.cells),
+        "executed_cells": sum(cell.state.value not in {"not_run", "queued"} for cell in ran.cells),
     }
-    return await with_run(done, view, checked, max_cell_output_size)
+    return await with_run(done, ran, checked, max_cell_output_size)
+
+
+async def _own_ids(document: OpenDocument[Notebook], indexes: Sequence[int], call: Call) -> list[str]:
+    """Ids by which these cells are found while they run; two cells of one id get one each."""
+    if document.view.have_own_ids(indexes):
+        return [document.view.id_at(index) for index in indexes]
+    # In one step with the resolving that came before: nothing was awaited since.
+    ids, _ = await document.change(lambda view: view.own_ids(indexes, author=author_of(call)))
+    return ids
 
 
 async def restart_nb_kernel(
@@ -291,7 +331,9 @@ async def restart_nb_kernel(
     async with notebooks.open(call, checked) as document:
         if clear_outputs:
             await document.change(lambda view: view.clear_outputs(author=author_of(call)))
-        ids = list(document.view.ids)
+        heads = document.view.outline() if exec else []
+        code = [index for index, head in enumerate(heads) if head.cell_type == CellType.CODE]
+        ids = await _own_ids(document, code, call)
     done: JsonObject = {"message": "Restarted the kernel", "kernel_restarted": True, "outputs_cleared": clear_outputs}
     view = await run_if_asked(notebooks, call, checked, ids, wanted=exec, wait=timeout)
     return await with_run({**done, "cells_executed": view is not None}, view, checked, max_cell_output_size)

@@ -1,0 +1,203 @@
+"""search_nbs: finding text in the cells and outputs of many notebooks, without keeping anybody else waiting."""
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from regex import IGNORECASE, Pattern, escape
+from regex import compile as compile_pattern
+from regex import error as PatternError  # noqa: N812 - a class, whatever its name
+
+from cellwright.core.clean import clean
+from cellwright.core.errors import CellwrightError, DeadlineExceeded, InvalidArgument
+from cellwright.core.types import Call
+from cellwright.jupyter.model import (
+    DataOutput,
+    ErrorOutput,
+    FileInfo,
+    FileKind,
+    JsonObject,
+    Output,
+    StreamOutput,
+    joined,
+    output_from_json,
+)
+from cellwright.jupyter.paths import NotebookPath, folder_path
+from cellwright.jupyter.ranges import at
+from cellwright.jupyter.reading import ReadableNotebook
+from cellwright.jupyter.service import Connected, LiveNotebooks
+from cellwright.jupyter.shapes import cell_uri, cut_text
+
+SNIPPET_CHARACTERS = 160
+MAX_PATTERN = 500
+MATCH_SECONDS = 1.0
+SEARCH_SECONDS = 60.0
+MAX_NOTEBOOKS_SEARCHED = 2_000
+MAX_SEARCHED_BYTES = 50_000_000
+CELLS_AT_ONCE = 200
+SHOWN_UNREAD = 20
+
+Where = Literal["source", "outputs", "both"]
+CellText = tuple[str, str, tuple[Output, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What is looked for, where, and until when (in the monotonic clock's seconds)."""
+
+    pattern: Pattern[str]
+    where: Where
+    deadline: float
+
+    def check_time(self) -> None:
+        if time.monotonic() > self.deadline:
+            raise DeadlineExceeded(
+                f"the search took more than {SEARCH_SECONDS:g} s", hint="search a folder further down"
+            )
+
+
+async def search_nbs(
+    notebooks: LiveNotebooks,
+    call: Call,
+    query: str,
+    path: str = "",
+    regex: bool = False,
+    where: Where = "both",
+    case_sensitive: bool = False,
+    limit: Annotated[int, Field(ge=1, le=200)] = 30,
+) -> dict[str, Any]:
+    """Find text, or a regular expression, in the cells and text outputs of all notebooks below a folder (or in one)."""
+    pattern = _pattern(query, regex=regex, case_sensitive=case_sensitive)
+    search = Search(pattern, where, time.monotonic() + SEARCH_SECONDS)
+    connected = await notebooks.connected(call)
+    files = await _files(connected, path)
+    open_now = {room.path for room in connected.rooms.open_rooms() if room.connected}
+    hits: list[JsonObject] = []
+    unread: list[str] = []
+    searched = 0
+    for file in files[:MAX_NOTEBOOKS_SEARCHED]:
+        if len(hits) >= limit:
+            break
+        await call.progress(searched, len(files), file.path)
+        search.check_time()
+        try:
+            hits += await _hits_in(connected, search, file, limit - len(hits), is_open=file.path in open_now)
+            searched += 1
+        except DeadlineExceeded:
+            raise
+        except CellwrightError:
+            unread.append(file.path)
+    more = len(hits) >= limit or len(files) > MAX_NOTEBOOKS_SEARCHED
+    return {"hits": hits, "searched": searched, "unread": unread[:SHOWN_UNREAD], "more": more}
+
+
+async def _files(connected: Connected, path: str) -> Sequence[FileInfo]:
+    documents = connected.found.jupyter.documents
+    if path.endswith(".ipynb"):
+        return [await documents.stat(NotebookPath(path))]
+    found = await documents.find(folder_path(path or connected.found.folder), ".ipynb")
+    # One more than are searched, to tell that there are more.
+    return await documents.describe(found[: MAX_NOTEBOOKS_SEARCHED + 1])
+
+
+async def _hits_in(
+    connected: Connected, search: Search, file: FileInfo, most: int, *, is_open: bool
+) -> list[JsonObject]:
+    path = NotebookPath(file.path)
+    if is_open:
+        async with connected.rooms.notebook(path) as document:
+            cells = await _live_cells(document.view)
+        return await asyncio.to_thread(_hits, path, cells, search, most)
+    if (file.size or 0) > MAX_SEARCHED_BYTES:
+        raise InvalidArgument(f"{path} has {file.size} bytes; at most {MAX_SEARCHED_BYTES} are searched")
+    # Reading the file is enough for what nobody has open, and opens no room.
+    content = (await connected.found.jupyter.documents.read(path, FileKind.NOTEBOOK)).content
+    # In a thread, by an engine that lets others run meanwhile and gives up in time: the pattern may be anything.
+    return await asyncio.to_thread(lambda: _hits(path, _cells_of(content), search, most))
+
+
+async def _live_cells(view: ReadableNotebook) -> list[CellText]:
+    """All cells of an open notebook, with turns for others in between: only here may the document be read."""
+    cells: list[CellText] = []
+    while len(cells) < view.cell_count:
+        for index in range(len(cells), min(len(cells) + CELLS_AT_ONCE, view.cell_count)):
+            cell = view.cell(at(index))
+            cells.append((cell.id, cell.source, cell.outputs))
+        await asyncio.sleep(0)
+    return cells
+
+
+def _pattern(query: str, *, regex: bool, case_sensitive: bool) -> Pattern[str]:
+    if not query or len(query) > MAX_PATTERN:
+        raise InvalidArgument(f"query must have 1 to {MAX_PATTERN} characters")
+    try:
+        return compile_pattern(query if regex else escape(query), 0 if case_sensitive else IGNORECASE)
+    except PatternError as error:
+        raise InvalidArgument(
+            f"query is not a regular expression: {error}", hint="regex: false searches it literally"
+        ) from None
+
+
+def _cells_of(content: JsonObject) -> list[CellText]:
+    return [
+        (
+            str(cell.get("id", "")),
+            joined(cell.get("source")),
+            tuple(output_from_json(raw) for raw in cell.get("outputs") or ()),
+        )
+        for cell in content.get("cells") or ()
+    ]
+
+
+def _hits(path: NotebookPath, cells: list[CellText], search: Search, most: int) -> list[JsonObject]:
+    found: list[JsonObject] = []
+    for index, (cell_id, source, outputs) in enumerate(cells):
+        texts: list[tuple[str, str]] = [("source", source)] if search.where != "outputs" else []
+        if search.where != "source":
+            texts += [("output", text) for output in outputs for text in _texts(output)]
+        for kind, text in texts:
+            search.check_time()
+            for number, line in _matching_lines(text, search.pattern):
+                if len(found) >= most:
+                    return found
+                snippet = cut_text(clean(line.strip()).text, SNIPPET_CHARACTERS)[0]
+                found.append(
+                    {
+                        "path": path.text,
+                        "cell_id": clean(cell_id).text,
+                        "index": index,
+                        "where": kind,
+                        "line": number,
+                        "snippet": snippet,
+                        "uri": cell_uri(path, cell_id),
+                    }
+                )
+    return found
+
+
+def _matching_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, str]]:
+    try:
+        for number, line in enumerate(text.split("\n"), 1):
+            if pattern.search(line, timeout=MATCH_SECONDS, concurrent=True):
+                yield number, line
+    except TimeoutError:
+        raise DeadlineExceeded(
+            f"the expression took more than {MATCH_SECONDS:g} s on one line",
+            hint="write it without nested repetition, or search literally with regex: false",
+        ) from None
+
+
+def _texts(output: Output) -> list[str]:
+    match output:
+        case StreamOutput():
+            return [output.text]
+        case ErrorOutput():
+            return [f"{output.name}: {output.value}", *output.traceback]
+        case DataOutput():
+            plain = output.data.get("text/plain")
+            return [plain] if isinstance(plain, str) else []
+        case _:
+            return []

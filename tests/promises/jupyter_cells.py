@@ -1,0 +1,27 @@
+"""Promises of the toolset cells: one notebook at a time, each caller their own."""
+
+PROMISES = {
+    "cells:names": "All 18 names can be called, with the parameters and defaults of the contract.",
+    "cells:use": "use_notebook connects to what exists, creates what does not, overwrites nothing, and switches by name.",
+    "cells:use:none": "Without a current notebook a tool says what to call; with a name or path it needs none.",
+    "cells:use:kernel": "use_notebook binds a notebook to a running kernel, needs the scope run, and says which kernel ended.",
+    "cells:use:kernel-shared": "Binding never ends a kernel that other notebooks run in, and an unknown kernel creates nothing.",
+    "cells:unuse": "unuse_notebook lets go; the notebook chosen before is current again; the kernel runs on.",
+    "cells:callers": "Callers who give different notebooks the same name never meet, by connection and by principal.",
+    "cells:callers:bounded": "What callers chose is bounded, and one principal's many connections push out nobody else's.",
+    "cells:tables": "Tables are TSV whose cells hold any text and can be read back; structuredContent has the same rows.",
+    "cells:list-notebook": "list_notebook shows all notebooks, the caller's first, with name, current and kernel, in pages.",
+    "cells:list-files": "list_files shows files to the asked depth without hidden ones, in pages.",
+    "cells:list-kernels": "list_kernels shows running kernels with their notebooks, and kernels that can be started.",
+    "cells:read:blocks": "read_cells, read_cell and runs give text and image blocks in the order of the outputs.",
+    "cells:read:pages": "A long notebook is read in parts that say where to go on.",
+    "cells:write": "Inserting, overwriting and deleting a cell is seen by a person in the notebook; overwriting shows a diff.",
+    "cells:write:refused": "A cell that is not there is refused with the cell count, a stale edit with the difference.",
+    "cells:run:streaming": "execute_cell_streaming tells all output text as progress while it runs, and again in the result.",
+    "cells:run:progress": "execute_cell_with_progress tells the newest line while it runs.",
+    "cells:run:timeout": "A run over its time is reported as running, with its id and output so far, and can be ended.",
+    "cells:run:error": "A cell that raised is an error with its name; what is not code is refused.",
+    "cells:run:cancel": "Cancelling a streaming call interrupts the kernel, which stays usable.",
+    "cells:run:ipython": "execute_ipython runs code, magics, shell commands and pictures without a cell and without a count.",
+    "cells:restart": "restart_notebook restarts the kernel of the notebook; variables are gone, cells stay.",
+}

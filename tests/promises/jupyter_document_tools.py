@@ -1,0 +1,28 @@
+"""What the document tools promise."""
+
+PROMISES = {
+    "doc:read": "A text document is read as it is now, unsaved edits of people included, with its length and revision.",
+    "doc:read:span": "A long text is cut to head and tail with exact counts, and what was left out can be read as a span.",
+    "doc:read:hidden-characters": "Characters that cannot be seen are shown as visible ones, one for one, so positions stay true.",
+    "doc:edit:positions": "Positions count Unicode code points, also past emoji and combining marks; only the given span changes.",
+    "doc:edit:shared": "People see the agent's edit of a text document, and lose nothing that they type meanwhile.",
+    "doc:edit:expect": "An edit with an outdated revision changes nothing; each result has the new revision, live and saved.",
+    "doc:edit:wrong-span": "A span that is not there, and an unknown argument, change nothing and are explained.",
+    "doc:line-ends": "That Jupyter's shared documents have other line ends than a file from Windows is told; they never mix; copies keep them.",
+    "doc:overwrite": "Overwriting goes through the shared document, as the smallest difference, and needs an existing one.",
+    "doc:not-live": "Without collaboration all document tools work on the file, and say so.",
+    "doc:list": "A folder is listed as the contract shows it, in pages, with an address for each entry; the text is the bare list.",
+    "doc:create": "Notebooks, text files and folders are created, and never over something that exists.",
+    "doc:info": "Information comes in one to three blocks as the contract says: facts, length, content.",
+    "doc:info:binary": "A binary file is described by size and kind; a picture is shown; base64 never is.",
+    "doc:notebook": "A notebook given to a text tool is refused with the name of the tool to use.",
+    "doc:rename": "Renaming never overwrites; people who have the file open go on under the new name, and the old one stays gone.",
+    "doc:copy": "A copy has what people see, saved or not, never overwrites, and leaves the original as it was.",
+    "doc:delete": "A deleted file does not come back, however much people type in it, and a new one of its name stays as it is.",
+    "doc:delete:careful": "A folder with something in it, and a notebook in which something runs, are not deleted.",
+    "doc:paths": "No document tool leaves the root, touches hidden files or hangs on what is no file.",
+    "doc:hidden": "Hidden files are touched only where the toolset was made to allow it, and Jupyter allows it too.",
+    "doc:names": "Odd names are kept to the letter by every document tool.",
+    "doc:read-only": "A token that may only read, and a server that is read-only, change no document.",
+    "doc:browser": "A person types in JupyterLab's text editor while the agent edits the same file: nothing is lost, both see it.",
+}
