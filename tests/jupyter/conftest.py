@@ -6,14 +6,28 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
+from jupyter_server.serverapp import ServerApp
 
 from cellwright.core.types import Secret
 from cellwright.jupyter.address import JupyterAddress
+from cellwright.jupyter.local import LocalJupyter
 from cellwright.jupyter.port import Jupyter
 from cellwright.jupyter.presence import Collaborator
 from cellwright.jupyter.remote import RemoteJupyter
 from cellwright.jupyter.rooms import Rooms
 from jupyter_support import JupyterProcess, JupyterServer, Person, PersonIn, person_in
+from local_support import UNCLOSED_BY_JUPYTER, address_of, server_in_loop
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What takes the port holds for every adapter; all else is tried against a server of its own process."""
+    if "adapter" in metafunc.fixturenames:
+        every = ["remote", _LOCAL] if "jupyter" in metafunc.fixturenames else [_ONLY_REMOTE]
+        metafunc.parametrize("adapter", every, indirect=True, scope="session")
+
+
+_LOCAL = pytest.param("local", marks=pytest.mark.filterwarnings(UNCLOSED_BY_JUPYTER))
+_ONLY_REMOTE = pytest.param("remote", id=pytest.HIDDEN_PARAM)
 
 
 @pytest.fixture(scope="session")
@@ -22,14 +36,34 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session")
-def jupyter_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterServer]:
-    """The shared server: url, token, root. Tests put their files in folders of their own."""
+def adapter(request: pytest.FixtureRequest) -> str:
+    """How the server is reached: `remote` or `local`. Session-wide, so that pytest runs all tests of one before the other."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def server_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterServer]:
     process = JupyterProcess(tmp_path_factory.mktemp("jupyter"))
     try:
         process.start()
         yield process.address
     finally:
         process.stop()
+
+
+@pytest.fixture(scope="session")
+async def server_here(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[ServerApp]:
+    """A server in the event loop of the tests."""
+    async with server_in_loop(tmp_path_factory.mktemp("local") / "jupyter") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def jupyter_server(adapter: str, request: pytest.FixtureRequest) -> JupyterServer:
+    """The shared server: url, token, root. Tests put their files in folders of their own."""
+    if adapter == "local":
+        return address_of(request.getfixturevalue("server_here"))
+    return request.getfixturevalue("server_process")
 
 
 @pytest.fixture
@@ -60,12 +94,20 @@ def folder(jupyter_server: JupyterServer) -> str:
     return name
 
 
-@pytest.fixture(params=["remote"])
-async def jupyter(request: pytest.FixtureRequest, jupyter_server: JupyterServer) -> AsyncGenerator[Jupyter]:
+@pytest.fixture
+def port(adapter: str, jupyter_server: JupyterServer, request: pytest.FixtureRequest) -> Jupyter:
+    if adapter == "local":
+        return LocalJupyter(request.getfixturevalue("server_here"))
+    return RemoteJupyter(JupyterAddress.parse(jupyter_server.url, token=Secret(jupyter_server.token)))
+
+
+@pytest.fixture
+async def jupyter(port: Jupyter) -> AsyncGenerator[Jupyter]:
     """The port to the shared server. Tests that take it hold for every adapter."""
-    assert request.param == "remote"
-    async with RemoteJupyter(JupyterAddress.parse(jupyter_server.url, token=Secret(jupyter_server.token))) as remote:
-        yield remote
+    try:
+        yield port
+    finally:
+        await port.close()
 
 
 @pytest.fixture

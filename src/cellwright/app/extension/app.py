@@ -1,0 +1,94 @@
+"""The extension as Jupyter Server sees it: traits, routes, a beginning and an end."""
+
+import asyncio
+import importlib
+from typing import TYPE_CHECKING, Any, cast
+
+from jupyter_server.extension.application import ExtensionApp
+from jupyter_server.serverapp import ServerApp
+from jupyter_server.utils import url_path_join
+from traitlets import Dict, Unicode
+
+from cellwright.app.extension.handlers import HealthHandler, McpHandler, ToolsCallHandler, ToolsListHandler
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cellwright.app.extension.engine import Engine
+    from cellwright.app.protocol.server import CellwrightServer
+    from cellwright.app.workspace import Workspace
+    from cellwright.core.toolset import Toolset
+
+LOCAL = "local"
+
+
+class JupyterMCPServerExtensionApp(ExtensionApp):
+    """The traits under the name that an older notebook server gave them: its start command and configuration stay valid."""
+
+    document_url = Unicode(
+        LOCAL, config=True, help="Where documents are: `local` for this very server, else a Jupyter server's address."
+    )
+    document_token = Unicode("", config=True, help="The token for `document_url`, if that is an address.")
+    runtime_url = Unicode(
+        LOCAL, config=True, help="Where kernels run: `local` for this very server, else a Jupyter server's address."
+    )
+    runtime_token = Unicode("", config=True, help="The token for `runtime_url`, if that is an address.")
+    document_id = Unicode(
+        LOCAL, config=True, help="The notebook that agents are told to work in unless asked otherwise; `local`: none."
+    )
+
+
+class CellwrightExtension(JupyterMCPServerExtensionApp):
+    """cellwright inside Jupyter Server."""
+
+    name = "cellwright"  # pyright: ignore[reportAssignmentType] - Jupyter declares a trait and wants a plain text
+    options = Dict(
+        config=True,
+        help="Further settings of cellwright by their file keys, as in {'toolsets': 'all', 'read_only': True}.",
+    )
+
+    _engine: "Engine | None" = None
+
+    def initialize_settings(self) -> None:
+        self._starting = asyncio.Lock()
+
+    def initialize_handlers(self) -> None:
+        routes: list[tuple[str, type]] = [
+            (r"/mcp/?", McpHandler),
+            (r"/mcp/healthz/?", HealthHandler),
+            (r"/mcp/tools/list/?", ToolsListHandler),
+            (r"/mcp/tools/call/?", ToolsCallHandler),
+        ]
+        for path, handler in routes:
+            self.handlers.append((path, handler, {"engine": self.engine}))
+
+    async def engine(self) -> "Engine":
+        """The running MCP server: loaded and started by the first request that Jupyter let in."""
+        async with self._starting:
+            if self._engine is None:
+                # In a thread: loading takes a second, and people's kernels are waiting for this loop.
+                module: Any = await asyncio.to_thread(importlib.import_module, "cellwright.app.extension.engine")
+                self._engine = await cast("type[Engine]", module.Engine).start(self)
+            return self._engine
+
+    @property
+    def server(self) -> ServerApp:
+        """The server that this is an extension of."""
+        assert self.serverapp is not None
+        return self.serverapp
+
+    def more_toolsets(self) -> "Sequence[Toolset]":
+        """Toolsets of a program that embeds this one."""
+        return ()
+
+    def open_server(self, workspace: "Workspace") -> "CellwrightServer":
+        """The MCP server of the workspace."""
+        return workspace.server()
+
+    async def _start_jupyter_server_extension(self, serverapp: ServerApp) -> None:
+        self.log.info("cellwright serves MCP at %s", url_path_join(serverapp.connection_url, "mcp"))
+
+    async def stop_extension(self) -> None:
+        async with self._starting:
+            if self._engine is not None:
+                await self._engine.stop()

@@ -1,0 +1,164 @@
+"""The MCP server in Jupyter's process, from the first request until Jupyter stops. Everything heavy is loaded by this module."""
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Self, cast
+
+from cellwright.app.extension.admission import Admitted
+from cellwright.app.extension.app import LOCAL, CellwrightExtension
+from cellwright.app.extension.plain import tools_call, tools_list
+from cellwright.app.extension.reach import reach
+from cellwright.app.gate import Gate, Limits, Route
+from cellwright.app.log import LOGGER, LineFormatter, log_event
+from cellwright.app.protocol.server import CellwrightServer
+from cellwright.app.protocol.transport import HttpEndpoint
+from cellwright.app.settings import SPECS, Settings, load_settings
+from cellwright.app.workspace import Workspace, make_workspace
+from cellwright.core.arguments import nearest
+from cellwright.core.errors import ConfigError
+from cellwright.core.types import Scope
+
+MCP_PATH = "/mcp"
+TRANSPORT = "jupyter-server"
+HOST = "jupyter"
+"""Jupyter has checked the real one."""
+LONGEST_DRAIN = 3.0
+"""Jupyter's other extensions and its kernels are stopped in the meantime or afterwards."""
+END_SECONDS = 5.0
+
+
+class Engine:
+    """The gate, the server behind it, and the task that they live in."""
+
+    def __init__(self, workspace: Workspace, server: CellwrightServer) -> None:
+        self._workspace = workspace
+        self._server = server
+        self._settings = workspace.settings
+        self._endpoint = HttpEndpoint(server, self._settings.max_body)
+        self.admitted = Admitted()
+        self.protocol = self._gate()
+        self.tools_list = tools_list(self.protocol)
+        self.tools_call = tools_call(self.protocol)
+        self._stop = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def _gate(self) -> Gate:
+        settings = self._settings
+        return Gate(
+            [Route(MCP_PATH, frozenset({"GET", "POST", "DELETE"}), Scope.READ, self._endpoint)],
+            [self.admitted],
+            hosts=frozenset({HOST}),
+            origins=frozenset(),
+            limits=Limits(
+                settings.max_body, settings.body_timeout, settings.rate, settings.burst, settings.max_in_flight
+            ),
+            tool_scope=self._workspace.catalogue.needed_scope,
+            observe=self._workspace.metrics.answered,
+        )
+
+    @classmethod
+    async def start(cls, extension: CellwrightExtension) -> Self:
+        """Put everything together and serve."""
+        workspace = workspace_of(extension)
+        log_beside_jupyter(workspace.settings.log_level)
+        engine = cls(workspace, extension.open_server(workspace))
+        await engine.begin()
+        log_event("serving", transport=TRANSPORT, root=workspace.settings.root)
+        return engine
+
+    async def begin(self) -> None:
+        self._task = asyncio.create_task(self._serve(), name="cellwright")
+        ready = asyncio.create_task(self._ready.wait())
+        await asyncio.wait({self._task, ready}, return_when=asyncio.FIRST_COMPLETED)
+        if not self._ready.is_set():
+            ready.cancel()
+            await self._task
+
+    async def _serve(self) -> None:
+        # One task enters and leaves: the SDK's task group demands it.
+        async with self._endpoint.running():
+            self._ready.set()
+            await self._stop.wait()
+
+    @property
+    def max_body(self) -> int:
+        return self._settings.max_body
+
+    def way_in(self, ticket: str) -> list[tuple[bytes, bytes]]:
+        """The headers with which a request that Jupyter let in passes the gate."""
+        return [(b"host", HOST.encode()), (b"authorization", f"Bearer {ticket}".encode())]
+
+    async def stop(self) -> None:
+        """Let nobody else in, let calls finish for a moment, end listening clients in order, leave Jupyter's rooms."""
+        log_event("stopping", transport=TRANSPORT)
+        self.protocol.close()
+        self._server.watching.end_listening()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(self._settings.drain, LONGEST_DRAIN)):
+                await self.protocol.finished()
+        self._stop.set()
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=END_SECONDS)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_SECONDS):
+                await self._workspace.close()
+        _end_stream_watchers()
+
+
+def _end_stream_watchers() -> None:
+    """The SDK's event streams start a task for each loop that waits for uvicorn's end, which never comes here."""
+    for task in asyncio.all_tasks():
+        if getattr(task.get_coro(), "__qualname__", "") == "_shutdown_watcher":
+            task.cancel()
+
+
+def log_beside_jupyter(level: str) -> None:
+    """Our lines go to stderr as everywhere; Jupyter's own logging is not touched."""
+    if not LOGGER.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(LineFormatter())
+        LOGGER.addHandler(handler)
+        LOGGER.propagate = False
+    LOGGER.setLevel(level.upper())
+
+
+def settings_of(extension: CellwrightExtension) -> Settings:
+    """The settings: what Jupyter and the traits say, over `options`, over the environment, over the file."""
+    options = cast("Mapping[str, object]", extension.options)
+    known = [spec.name for spec in SPECS]
+    for name in options:
+        if name not in known:
+            meant = nearest(name, known)
+            raise ConfigError(
+                f"CellwrightExtension.options has a key {name!r} that is no setting",
+                hint=f"did you mean {meant!r}?" if meant else "see docs/settings.md",
+            )
+    tokens = {
+        "document_token": extension.document_token,
+        "runtime_token": extension.runtime_token,
+        # Known, so that it is masked in results: who runs code can find it.
+        "token": extension.server.identity_provider.token,
+    }
+    traits = {
+        "root": str(extension.server.root_dir),
+        "jupyter_url": "",
+        "document_url": "" if extension.document_url == LOCAL else extension.document_url,
+        "document_id": "" if extension.document_id == LOCAL else extension.document_id,
+        "runtime_url": "" if extension.runtime_url == LOCAL else extension.runtime_url,
+        **{name: token for name, token in tokens.items() if token},
+    }
+    return load_settings({**options, **traits})
+
+
+def workspace_of(extension: CellwrightExtension) -> Workspace:
+    """The workspace on this Jupyter server, or on the servers that the traits name."""
+    settings = settings_of(extension)
+    workspace = make_workspace(settings, TRANSPORT, extension.more_toolsets(), reach(extension.server, settings))
+    if extension.document_id == LOCAL:
+        return workspace
+    told = f" Unless you are asked otherwise, work in the notebook {extension.document_id}."
+    return dataclasses.replace(workspace, instructions=workspace.instructions + told)

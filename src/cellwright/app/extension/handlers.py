@@ -1,0 +1,191 @@
+"""The routes in Jupyter's web server. Everything that is not about MCP itself is decided here, by Jupyter's rules and stricter."""
+
+import asyncio
+import re
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+from jupyter_server.auth.decorator import allow_unauthenticated
+from jupyter_server.base.handlers import JupyterHandler
+from tornado.http1connection import HTTP1Connection
+from tornado.web import HTTPError, stream_request_body
+
+from cellwright.app.extension.admission import principal_of
+from cellwright.app.extension.bridge import answer_by, scope_of
+from cellwright.app.gate import App
+from cellwright.core.errors import CellwrightError
+
+if TYPE_CHECKING:
+    from jupyter_server.auth.identity import User
+
+    from cellwright.app.extension.engine import Engine
+
+MCP_PATH = "/mcp"
+UNKNOWN_CALLER = "a valid Jupyter token is needed"
+BODY_SECONDS = 10.0
+"""How long a client may take to send its body, before and after Jupyter knows who it is."""
+SMALL_BODY = 64 * 1024
+# What lets the caller in, and what Jupyter has checked already, stays outside.
+KEPT_OUTSIDE = frozenset({"authorization", "cookie", "host", "origin", "x-xsrftoken", "referer"})
+
+
+class JsonHandler(JupyterHandler):
+    """A route that answers in JSON, whatever happens: no login page, no error page."""
+
+    def initialize(self, engine: "Callable[[], Awaitable[Engine]]") -> None:
+        self._load = engine
+        self.gone = asyncio.Event()
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:  # noqa: ANN401 - Tornado's own signature
+        error = kwargs.get("exc_info", (None, None, None))[1]
+        self.set_header("Content-Type", "application/json")
+        self.set_header("Cache-Control", "no-store")
+        if status_code == 401:  # noqa: PLR2004
+            self.set_header("WWW-Authenticate", 'Bearer realm="jupyter"')
+        if status_code == 405:  # noqa: PLR2004
+            self.set_header("Allow", ", ".join(self.SUPPORTED_METHODS))
+        # Tornado keeps the message as a format.
+        told = error.log_message % error.args if isinstance(error, HTTPError) and error.log_message else self._reason
+        self.finish({"error": told})  # pyright: ignore[reportUnknownMemberType] - Tornado's dict has no parameters
+
+    def compute_etag(self) -> None:
+        return None
+
+
+class HealthHandler(JsonHandler):
+    """Whether this route is served. Open to everybody, as a probe has no token; says nothing else and loads nothing."""
+
+    SUPPORTED_METHODS = ("GET",)
+
+    @allow_unauthenticated
+    def get(self) -> None:
+        self.set_header("Cache-Control", "no-store")
+        self.finish({"status": "ok"})  # pyright: ignore[reportUnknownMemberType]
+
+
+@stream_request_body
+class EngineHandler(JsonHandler):
+    """A route of the MCP server. Streamed, so that a request is judged before its body is taken."""
+
+    def initialize(self, engine: "Callable[[], Awaitable[Engine]]") -> None:
+        super().initialize(engine)
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._engine: Engine | None = None
+        self._refusal: HTTPError | None = None
+
+    def get_login_url(self) -> str:
+        raise HTTPError(401, UNKNOWN_CALLER)
+
+    def check_xsrf_cookie(self) -> None:
+        if not hasattr(self, "_jupyter_current_user"):
+            return  # Tornado asks before Jupyter knows who calls; Jupyter asks again
+        # Jupyter would check these first and answer 403 or 404 to somebody who only lacks a token.
+        if self.current_user is None:
+            raise HTTPError(401, UNKNOWN_CALLER)
+        self._check_origin()
+        super().check_xsrf_cookie()
+
+    def _check_origin(self) -> None:
+        """Also for callers with a token, whom Jupyter lets come from every page: MCP forbids that."""
+        origin = self.request.headers.get("Origin")
+        if not origin or self.allow_origin == "*":
+            return
+        own = urlsplit(origin.lower()).netloc == (self.request.headers.get("Host") or "").lower()
+        allowed = origin == self.allow_origin or bool(
+            self.allow_origin_pat and re.fullmatch(self.allow_origin_pat, origin)
+        )
+        if not own and not allowed:
+            raise HTTPError(403, "this Origin may not call; the operator can add it with ServerApp.allow_origin")
+
+    async def prepare(self, **_redirect: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if isinstance(self.request.connection, HTTP1Connection):
+            self.request.connection.set_body_timeout(BODY_SECONDS)
+        try:
+            await self._judge()
+        except HTTPError as refusal:
+            if self._announced() > SMALL_BODY:
+                raise
+            # Told when the body has been read: a connection that is closed before that may lose the answer.
+            self._refusal = refusal
+
+    async def _judge(self) -> None:
+        await super().prepare()
+        if self.current_user is None:  # with allow_unauthenticated_access Jupyter lets everybody pass
+            raise HTTPError(401, UNKNOWN_CALLER)
+        if not self.identity_provider.auth_enabled:
+            raise HTTPError(403, "this Jupyter server lets everybody in; cellwright wants a token or a password on it")
+        self.check_xsrf_cookie()
+        self._engine = await self._engine_or_why_not()
+        if self._announced() > self._engine.max_body:
+            raise HTTPError(413, f"the body is larger than {self._engine.max_body} bytes")
+        # A server that is worked with through MCP only is not idle.
+        self.settings["api_last_activity"] = datetime.now(UTC)
+
+    def _announced(self) -> int:
+        announced = self.request.headers.get("Content-Length", "0")
+        return int(announced) if announced.isdigit() else sys.maxsize
+
+    async def _engine_or_why_not(self) -> "Engine":
+        try:
+            return await self._load()
+        except CellwrightError as error:
+            self.log.warning("cellwright cannot start: %s", error)
+            raise HTTPError(503, str(error)) from error
+
+    def data_received(self, chunk: bytes) -> None:
+        self._size += len(chunk)
+        # One chunk too many is kept, so that the gate sees that it was too much; the rest is let go.
+        if self._engine is not None and self._size - len(chunk) <= self._engine.max_body:
+            self._chunks.append(chunk)
+
+    def on_connection_close(self) -> None:
+        super().on_connection_close()
+        self.gone.set()
+
+    async def pass_on(self, choose: "Callable[[Engine], App]") -> None:
+        """Let the app that `choose` names answer this request, as the caller whom Jupyter let in."""
+        if self._refusal is not None:
+            raise self._refusal
+        assert self._engine is not None
+        principal = await principal_of(self, cast("User", self.current_user))
+        headers = [
+            (name.lower().encode("latin-1"), value.encode("latin-1"))
+            for name, value in self.request.headers.get_all()
+            if name.lower() not in KEPT_OUTSIDE
+        ]
+        with self._engine.admitted.ticket(principal) as ticket:
+            scope = scope_of(self, MCP_PATH, [*headers, *self._engine.way_in(ticket)])
+            await answer_by(self, choose(self._engine), scope, b"".join(self._chunks), self.gone)
+
+
+class McpHandler(EngineHandler):
+    """The protocol, both eras."""
+
+    SUPPORTED_METHODS = ("GET", "POST", "DELETE")
+
+    async def get(self) -> None:
+        await self.pass_on(lambda engine: engine.protocol)
+
+    post = delete = get
+
+
+class ToolsListHandler(EngineHandler):
+    """The tools of this caller, for programs that do not speak MCP."""
+
+    SUPPORTED_METHODS = ("GET",)
+
+    async def get(self) -> None:
+        await self.pass_on(lambda engine: engine.tools_list)
+
+
+class ToolsCallHandler(EngineHandler):
+    """One call of one tool, for programs that do not speak MCP."""
+
+    SUPPORTED_METHODS = ("POST",)
+
+    async def post(self) -> None:
+        await self.pass_on(lambda engine: engine.tools_call)

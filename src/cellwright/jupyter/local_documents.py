@@ -1,0 +1,83 @@
+"""Documents of the Jupyter server we run inside of: its files, and the rooms it shares them in."""
+
+from typing import Any, cast
+
+from jupyter_server.serverapp import ServerApp
+
+from cellwright.core.errors import InvalidArgument, LimitReached
+from cellwright.core.types import Secret
+from cellwright.jupyter.address import JupyterAddress
+from cellwright.jupyter.contents import MAX_READ_BYTES
+from cellwright.jupyter.local_calls import ServerCalls
+from cellwright.jupyter.local_contents import LocalContents
+from cellwright.jupyter.local_rooms import YdocRooms
+from cellwright.jupyter.model import FileKind, RoomKind
+from cellwright.jupyter.paths import DocPath
+from cellwright.jupyter.port import RoomAccess
+from cellwright.jupyter.remote import RemoteDocuments, Sharing
+from cellwright.jupyter.rest import Rest
+
+YDOC = "jupyter_server_ydoc"
+FOREIGN = {"jupyter_server_documents": Sharing.DOCUMENTS, "jupyter_collaboration": Sharing.COLLABORATION}
+"""Extensions that share documents too, whose rooms we do not know from the inside: they are joined as from outside."""
+
+
+class LocalDocuments(LocalContents):
+    """Files of this server, and their rooms."""
+
+    def __init__(self, serverapp: ServerApp, calls: ServerCalls, url: str) -> None:
+        super().__init__(serverapp, calls)
+        self._server: Any = cast("Any", serverapp)
+        self._url = url
+        self._rooms: YdocRooms | None = None
+        self._rest: Rest | None = None
+        self._foreign: RemoteDocuments | None = None
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    async def live(self) -> bool:
+        return self.sharing() is not Sharing.NONE
+
+    def sharing(self) -> Sharing:
+        """Looked up each time: extensions are loaded in any order, and we may be the first."""
+        extension = self._extension(YDOC)
+        if extension is not None:
+            # With `disable_rtc` the rooms are there, but people's JupyterLab saves files past them.
+            return Sharing.NONE if extension.disable_rtc else Sharing.COLLABORATION
+        return next((sharing for name, sharing in FOREIGN.items() if self._extension(name)), Sharing.NONE)
+
+    async def join(self, path: DocPath, kind: RoomKind) -> RoomAccess:
+        # Joining the room of a file that is not there stops live updates in every room of the server.
+        await self._check_joinable(path, kind)
+        extension = self._extension(YDOC)
+        if extension is None:
+            return await self._from_outside().join(path, kind)
+        if self._rooms is None:
+            self._rooms = YdocRooms(extension)
+        return await self._rooms.join(path, kind)
+
+    async def close(self) -> None:
+        if self._rest is not None:
+            await self._rest.close()
+
+    async def _check_joinable(self, path: DocPath, kind: RoomKind) -> None:
+        info = await self.stat(path)
+        if info.kind is FileKind.DIRECTORY:
+            raise InvalidArgument(f"{path} is a folder", hint="list_documents shows what is in it")
+        if (info.size or 0) > MAX_READ_BYTES:
+            raise LimitReached(f"{path} has {info.size} bytes; at most {MAX_READ_BYTES} are opened")
+        if (info.kind is FileKind.NOTEBOOK) != (kind is RoomKind.NOTEBOOK):
+            raise InvalidArgument(f"{path} is a {info.kind}", hint="Use the notebook tools for .ipynb files only")
+
+    def _extension(self, name: str) -> Any:  # noqa: ANN401 - whatever class it is
+        """The running extension of this name; one that is installed and switched off has no app."""
+        return next(iter(self._server.extension_manager.extension_apps.get(name, ())), None)
+
+    def _from_outside(self) -> RemoteDocuments:
+        if self._foreign is None:
+            token = Secret(str(getattr(self._server.identity_provider, "token", "") or ""))
+            self._rest = Rest(JupyterAddress.parse(self._server.connection_url, token=token))
+            self._foreign = RemoteDocuments(self._rest)
+        return self._foreign
