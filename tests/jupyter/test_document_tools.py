@@ -630,6 +630,18 @@ async def test_nothing_is_taken_away_while_it_runs_or_holds_something(
     assert not (place / "run").exists()
 
 
+@requirement("documents:tools:rename-kernel")
+async def test_a_renamed_notebook_keeps_its_kernel(agent: Connect, jupyter_server: JupyterServer, folder: str) -> None:
+    write_notebook(jupyter_server.root, f"{folder}/sub/n.ipynb", ["x = 41", "x + 1"])
+    async with agent() as do:
+        await do("execute_nb_cells", path=f"{folder}/sub/n.ipynb", ranges=[{"start": 0}])
+        await _ended(do, f"{folder}/sub/n.ipynb")
+        await do("rename_document", path=f"{folder}/sub/n.ipynb", newPath=f"{folder}/sub/m.ipynb")
+        await do("rename_document", path=f"{folder}/sub", newPath=f"{folder}/other")
+        done = await do("execute_nb_cells", path=f"{folder}/other/m.ipynb", ranges=[{"start": 1}])
+        assert done["execution_results"][0]["outputs"][0]["data"]["text/plain"] == "42"
+
+
 async def _ended(do: Agent, path: str) -> Any:
     """A run lets its notebook go a moment after it is reported as done."""
     for _ in range(100):

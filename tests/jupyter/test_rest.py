@@ -319,8 +319,9 @@ async def test_a_link_out_of_the_root_is_left_to_the_server(
     looked_at: list[str] = []
     scandir = os.scandir
 
-    def noted(place: str) -> Any:
-        looked_at.append(place)
+    def noted(place: int | str) -> Any:
+        # By descriptor, so that nobody can swap the folder for a link in between.
+        looked_at.append(os.readlink(f"/proc/self/fd/{place}") if isinstance(place, int) else place)
         return scandir(place)
 
     monkeypatch.setattr(os, "scandir", noted)

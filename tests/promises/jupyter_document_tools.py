@@ -25,4 +25,5 @@ PROMISES = {
     "doc:names": "Odd names are kept to the letter by every document tool.",
     "doc:read-only": "A token that may only read, and a server that is read-only, change no document.",
     "doc:browser": "A person types in JupyterLab's text editor while the agent edits the same file: nothing is lost, both see it.",
+    "documents:tools:rename-kernel": "A notebook that is renamed, or moved with its folder, keeps its kernel and its variables.",
 }

@@ -118,6 +118,9 @@ class Settings:
         "Jupyter", "minutes after which an open document that nobody uses is left", default=5.0, low=0.1
     )
 
+    document_id: str = _setting(
+        "Jupyter", "the notebook, by its path, that the cells tools mean for callers who have chosen none", default=""
+    )
     allow_hidden: bool = _setting(
         "Jupyter", "let the document tools at files and folders whose name begins with a dot", default=False
     )

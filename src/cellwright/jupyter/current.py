@@ -30,8 +30,15 @@ class CurrentNotebooks:
     """The choices of every caller, bounded, each seen by nobody else."""
 
     def __init__(
-        self, *, principals: int = MAX_PRINCIPALS, sessions: int = MAX_SESSIONS, names: int = MAX_NAMES
+        self,
+        *,
+        principals: int = MAX_PRINCIPALS,
+        sessions: int = MAX_SESSIONS,
+        names: int = MAX_NAMES,
+        default: NotebookPath | None = None,
     ) -> None:
+        """`default` is meant by callers who have chosen none: the operator may name one."""
+        self._default = default
         self._most_principals, self._most_sessions, self._most_names = principals, sessions, names
         self._kept: dict[str, dict[str, Chosen]] = {}
 
@@ -79,6 +86,8 @@ class CurrentNotebooks:
         """The notebook of this name or path; without one, the caller's current notebook."""
         if wanted is None:
             current = self.current(call)
+            if current is None and self._default is not None:
+                return self._default
             if current is None:
                 raise NotFound(
                     "you have no current notebook",

@@ -157,7 +157,7 @@ class EmbeddedJupyter:
         return process
 
     def _config(self, private: Path) -> dict[str, Any]:
-        extensions = {"jupyter_server_ydoc": True, "jupyter_server_fileid": True}
+        extensions = {"jupyter_server_ydoc": True, "jupyter_server_fileid": True, "cellwright": False}
         if self.serves_lab:
             extensions |= {"jupyterlab": True, "jupyter_server_terminals": True}
         return {

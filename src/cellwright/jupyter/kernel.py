@@ -274,6 +274,9 @@ class KernelConnection:
                     continue
                 self._dispatch(message)
         except ChannelClosed:
+            pass
+        finally:
+            # However the reading ended: nobody may wait for an answer that is not read any more.
             if self._channel is channel:
                 self._note_cut()
 

@@ -72,6 +72,12 @@ class RemoteKernels:
             (await self._rest.request("PATCH", f"api/sessions/{quote(session_id, safe='')}", about, body=body)).json()
         )
 
+    async def move_session(self, session_id: str, path: NotebookPath) -> None:
+        body = {"path": path.text, "name": path.text.rpartition("/")[2]}
+        await self._rest.request(
+            "PATCH", f"api/sessions/{quote(session_id, safe='')}", f"session {session_id}", body=body
+        )
+
     async def end_session(self, session_id: str) -> None:
         await self._rest.request("DELETE", f"api/sessions/{quote(session_id, safe='')}", f"session {session_id}")
 

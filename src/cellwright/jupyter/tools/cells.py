@@ -1,6 +1,8 @@
 """Toolset `cells`: choose a notebook once, then work in it cell by cell. Each caller has a current notebook of their own."""
 
 from cellwright.core.toolset import Toolset, read, run, write
+from cellwright.jupyter.current import CurrentNotebooks
+from cellwright.jupyter.paths import NotebookPath
 from cellwright.jupyter.service import LiveNotebooks
 from cellwright.jupyter.tools.cells_choosing import (
     list_files,
@@ -22,7 +24,8 @@ from cellwright.jupyter.tools.cells_running import (
 from cellwright.jupyter.tools.cells_writing import delete_cell, insert_cell, overwrite_cell_source
 
 
-def cells_toolset(notebooks: LiveNotebooks) -> Toolset:
+def cells_toolset(notebooks: LiveNotebooks, default: NotebookPath | None = None) -> Toolset:
+    """`default` is the notebook of callers who have chosen none."""
     tools = (
         read(list_notebook, aliases=("list_notebooks",)),
         # Choosing changes nothing outside, but mode "create" writes a file.
@@ -44,5 +47,8 @@ def cells_toolset(notebooks: LiveNotebooks) -> Toolset:
         read(list_kernels),
     )
     return Toolset(
-        "cells", "one notebook at a time: choose it, then read, change and run its cells", tools, Cells(notebooks)
+        "cells",
+        "one notebook at a time: choose it, then read, change and run its cells",
+        tools,
+        Cells(notebooks, CurrentNotebooks(default=default)),
     )

@@ -121,13 +121,12 @@ async def rename_document(
     await _check_free(documents, target)
     people = await connected.rooms.let_go(checked)
     await documents.rename(checked, target)
-    kernel = await _kernel_of(connected, checked)
+    await _move_kernels(connected, checked, target)
     return {
         "message": f"Renamed {checked} to {target}",
         "old_path": checked.text,
         "new_path": target.text,
         "people": list(people),
-        **kernel,
     }
 
 
@@ -175,6 +174,14 @@ async def _check_free(documents: Documents, target: DocPath) -> None:
     except NotFound:
         return
     raise Conflict(f"{target} exists already; nothing was changed", hint="Choose another path")
+
+
+async def _move_kernels(connected: Connected, before: DocPath, after: DocPath) -> None:
+    """Kernels go with their notebooks, also with those of a whole folder. A person's tab does this too, if there is one."""
+    kernels = connected.found.jupyter.kernels
+    for session in await kernels.sessions():
+        if session.type == "notebook" and f"{session.path}/".startswith(f"{before}/"):
+            await kernels.move_session(session.id, NotebookPath(after.text + session.path[len(before.text) :]))
 
 
 async def _kernel_of(connected: Connected, path: DocPath) -> JsonObject:
