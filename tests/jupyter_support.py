@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol, Self, cast
 from urllib.parse import quote
@@ -119,8 +120,10 @@ class JupyterProcess:
         options: tuple[str, ...] = (),
         token_required: bool = True,
         lab: bool = False,
+        python: str = SERVER_PYTHON,
     ) -> None:
         self.home = home
+        self._python = python
         self.root = home / "root"
         self.root.mkdir(parents=True, exist_ok=True)
         self.token = secrets.token_hex(16) if token_required else ""
@@ -142,7 +145,7 @@ class JupyterProcess:
     def start(self) -> None:
         self._write_config()
         command = [
-            *(SERVER_PYTHON, "-m", "jupyter_server"),
+            *(self._python, "-m", "jupyter_server"),
             f"--ServerApp.root_dir={self.root}",
             "--ServerApp.ip=127.0.0.1",
             f"--ServerApp.port={self.port}",
@@ -264,8 +267,21 @@ class Person:
             headers={"Authorization": f"token {self._server.token}", "Content-Type": "application/json"},
             method="PUT",
         )
+        try:
+            with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as response:
+                return json.load(response)
+        except urllib.error.HTTPError as error:
+            if error.code != HTTPStatus.NOT_FOUND:
+                raise
+        # jupyter-server-documents has no such question; its rooms are named by the file's id.
+        request = urllib.request.Request(
+            f"{self._server.url}/api/fileid/index?path={quote(self._path)}",
+            data=b"",
+            headers={"Authorization": f"token {self._server.token}"},
+            method="POST",
+        )
         with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as response:
-            return json.load(response)
+            return {**kind, "fileId": json.load(response)["id"], "sessionId": ""}
 
     def _send_own(self, event: TransactionEvent) -> None:
         if cast("Any", event).transaction.origin() != hash("from the server"):

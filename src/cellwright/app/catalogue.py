@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from cellwright.core.arguments import Signature, nearest, signature_of
@@ -51,8 +51,12 @@ class OfferedTool:
     tool: Tool
     toolset: str
     service: object
-    signature: Signature
     failure: FailureShape | None = None
+
+    @cached_property
+    def signature(self) -> Signature:
+        """Read when it is first needed: most tools are not offered to most clients, and each costs a millisecond of the start."""
+        return signature_of(self.tool.function)
 
     @property
     def name(self) -> str:
@@ -73,7 +77,7 @@ class Catalogue:
     def __init__(self, toolsets: Sequence[Toolset], chosen: Selection) -> None:
         self.toolsets = tuple(toolsets)
         self._tools = {
-            tool.name: OfferedTool(tool, toolset.name, toolset.service, signature_of(tool.function), toolset.failure)
+            tool.name: OfferedTool(tool, toolset.name, toolset.service, toolset.failure)
             for toolset in toolsets
             for tool in toolset.tools
         }
