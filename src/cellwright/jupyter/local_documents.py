@@ -13,7 +13,7 @@ from cellwright.jupyter.local_contents import LocalContents
 from cellwright.jupyter.local_rooms import YdocRooms
 from cellwright.jupyter.model import FileKind, RoomKind
 from cellwright.jupyter.paths import DocPath
-from cellwright.jupyter.port import RoomAccess
+from cellwright.jupyter.port import Forks, RoomAccess
 from cellwright.jupyter.remote import RemoteDocuments, Sharing
 from cellwright.jupyter.rest import Rest
 
@@ -36,6 +36,11 @@ class LocalDocuments(LocalContents):
     @property
     def url(self) -> str:
         return self._url
+
+    @property
+    def forks(self) -> Forks:
+        """As from outside: the extension makes and ends them in its request handlers only."""
+        return self._from_outside().forks
 
     async def live(self) -> bool:
         return self.sharing() is not Sharing.NONE

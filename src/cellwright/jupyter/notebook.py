@@ -218,7 +218,9 @@ class Notebook(ReadableNotebook):
             self._meta["nbformat"] = content.get("nbformat", 4)
             self._meta["nbformat_minor"] = content.get("nbformat_minor", 0)
             self._meta["metadata"] = Map(dict(content.get("metadata") or {}))
-            self.put(0, content.get("cells") or [])
+            # From the end, each before the first: appending to a shared array costs more the longer it is.
+            for cell in reversed(content.get("cells") or []):
+                self._cells.insert(0, to_ycell(cell))
 
     def _note_touched(self, ids: list[str]) -> list[str]:
         self._touched = ids[-1] if ids else self._touched

@@ -58,8 +58,44 @@ class RoomAccess:
     """What people call the document, its path: messages say that instead of the room's id."""
 
 
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A copy of a shared document, and which run of the server keeps it."""
+
+    id: str
+    server_run: str
+    """Another one means that the server was restarted, and that all its copies are gone."""
+
+
+class Forks(Protocol):
+    """Copies of shared documents, for changes that nobody is to see yet. They are gone when the server ends."""
+
+    async def offered(self) -> bool:
+        """Whether this server has them."""
+        ...
+
+    async def make(self, room: str, *, title: str, description: str) -> Fork:
+        """A copy of the document in this room, which must be open. It does not follow the document."""
+        ...
+
+    async def of(self, room: str) -> Mapping[str, str]:
+        """The copies there are of a room's document: id and description."""
+        ...
+
+    async def join(self, fork: str, name: str) -> RoomAccess:
+        """A way into a copy. See that it is there first: servers take an unknown id for a new, empty room."""
+        ...
+
+    async def end(self, fork: str) -> None:
+        """Throw the copy away, if it is there. Leave it first."""
+        ...
+
+
 class Documents(Protocol):
     """Files, and the rooms in which they are shared."""
+
+    @property
+    def forks(self) -> Forks: ...
 
     @property
     def url(self) -> str:
@@ -126,6 +162,10 @@ class Kernels(Protocol):
     async def switch_kernel(
         self, session_id: str, *, kernel_name: str | None = None, kernel_id: str | None = None
     ) -> SessionInfo: ...
+    async def move_session(self, session_id: str, path: NotebookPath) -> None:
+        """The notebook of the session has another path now; its kernel goes with it."""
+        ...
+
     async def end_session(self, session_id: str) -> None: ...
 
     async def open_channel(self, kernel_id: str, session_id: str) -> KernelChannel:

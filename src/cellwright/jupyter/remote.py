@@ -5,7 +5,7 @@ import socket
 import time
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Self
+from typing import Self
 from urllib.parse import quote
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -15,6 +15,7 @@ from cellwright.core.errors import CellwrightError, InvalidArgument, LimitReache
 from cellwright.jupyter.address import JupyterAddress
 from cellwright.jupyter.contents import MAX_READ_BYTES, Contents
 from cellwright.jupyter.errors import JupyterDenied
+from cellwright.jupyter.forks import RemoteForks
 from cellwright.jupyter.kernel_channel import TCP_QUICKACK
 from cellwright.jupyter.kernelrest import RemoteKernels
 from cellwright.jupyter.model import FileKind, RoomKind
@@ -82,6 +83,14 @@ class RemoteDocuments(Contents):
         self._sharing: Sharing | None = None
         self._probed = 0.0
         self._probing = asyncio.Lock()
+        self._forks = RemoteForks(rest, self._knows_forks, lambda fork: self._connect(fork, ""))
+
+    @property
+    def forks(self) -> RemoteForks:
+        return self._forks
+
+    async def _knows_forks(self) -> bool:
+        return await self.sharing() is Sharing.COLLABORATION
 
     @property
     def url(self) -> str:
@@ -171,24 +180,6 @@ class RemoteDocuments(Contents):
                 f"{self.url} does not let us into room {room} ({status})", hint="Check the Jupyter token"
             )
         return Unavailable(f"{self.url} answered {status} when we joined room {room}", hint="Try again")
-
-    async def fork(self, room: str, *, synchronize: bool, title: str, description: str) -> str:
-        """A copy of a shared document to propose changes in; its room's id."""
-        body = {"synchronize": synchronize, "title": title, "description": description}
-        answer = await self._rest.request(
-            "PUT", f"api/collaboration/fork/{quote(room, safe=':')}", f"room {room}", body=body
-        )
-        return str(answer.json()["fork_roomid"])
-
-    async def forks(self, room: str) -> Mapping[str, Any]:
-        return await self._rest.get(f"api/collaboration/fork/{quote(room, safe=':')}", f"room {room}")
-
-    async def end_fork(self, fork: str, *, merge: bool) -> None:
-        path = f"api/collaboration/fork/{quote(fork, safe=':')}"
-        await self._rest.request("DELETE", path, f"fork {fork}", parameters={"merge": "true" if merge else "false"})
-
-    async def join_fork(self, fork: str) -> RoomAccess:
-        return RoomAccess(fork, await self._connect(fork, ""))
 
 
 class RemoteJupyter:

@@ -23,6 +23,7 @@ from cellwright.jupyter.notebook import Notebook
 from cellwright.jupyter.outputs import OutputWriter
 from cellwright.jupyter.paths import DocPath, NotebookPath
 from cellwright.jupyter.presence import Collaborator
+from cellwright.jupyter.proposals import Desk, Proposals
 from cellwright.jupyter.rooms import DocumentChanged, OpenDocument, Rooms
 
 log = logging.getLogger(__name__)
@@ -52,8 +53,11 @@ class LiveNotebooks:
         agent_name: str = "",
         idle_seconds: float = 300.0,
         changed: Callable[[DocumentChanged], None] = lambda _change: None,
+        instance: str = "",
     ) -> None:
+        """`instance` tells this installation from others that use the same Jupyter server."""
         self.executions = Executions(clock)
+        self.proposals = Proposals(clock, instance)
         self._connect = connect
         self._clock = clock
         self._embedded = embedded
@@ -127,7 +131,8 @@ class LiveNotebooks:
         for task in tuple(self._holders):
             task.cancel()
         await asyncio.gather(*self._holders, return_exceptions=True)
-        if self._connected is not None and self._connected.found.origin == "embedded":
+        if self._connected is not None and self._connected.found.origin in ("embedded", "local"):
+            # These servers end with us, and drop what their own autosave has not written yet.
             await self._connected.rooms.save_all()
         await self._disconnect()
         if self._embedded is not None:
@@ -141,6 +146,24 @@ class LiveNotebooks:
         connected = await self.connected(call)
         async with connected.rooms.notebook(path) as document:
             yield document
+
+    async def desk(self, call: Call) -> Desk:
+        """Where proposals are worked on."""
+        connected = await self.connected(call)
+        who = Collaborator(name=self._agent_name or call.client or "Agent")
+        return Desk(connected.found.jupyter.documents, connected.rooms, who)
+
+    @asynccontextmanager
+    async def edit(
+        self, call: Call, path: NotebookPath, *, propose: bool
+    ) -> AsyncGenerator[tuple[OpenDocument[Notebook], str | None]]:
+        """The document that an edit goes into: the live notebook, or the caller's proposal for it, whose id comes along."""
+        if propose:
+            async with self.proposals.edit(call, await self.desk(call), path) as proposed:
+                yield proposed.document, proposed.proposal
+        else:
+            async with self.open(call, path) as document:
+                yield document, None
 
     # -- kernels -------------------------------------------------------------------------------------------------------------
 

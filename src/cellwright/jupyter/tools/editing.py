@@ -26,6 +26,7 @@ from cellwright.jupyter.tools.common import (
     with_run,
 )
 from cellwright.jupyter.tools.notebooks import Range
+from cellwright.jupyter.tools.proposing import Propose, proposed
 from cellwright.jupyter.tools.search import search_nbs
 from cellwright.jupyter.undo import undo
 
@@ -57,9 +58,11 @@ async def edit_nb_cell(
     exec: bool = False,  # noqa: A002 - as the other tools call it
     max_cell_output_size: OutputSize = DEFAULT_OUTPUT_SIZE,
     timeout: Wait = DEFAULT_WAIT,  # noqa: ASYNC109
+    propose: Propose = False,
 ) -> Reply[dict[str, Any]]:
     """Replace literal text in one cell. It must occur exactly once, unless replace_all. The result is a diff."""
-    if exec:
+    wanted = exec and not propose
+    if wanted:
         require_run(call)
     wait_seconds(timeout)
     checked = NotebookPath(path)
@@ -68,10 +71,10 @@ async def edit_nb_cell(
         index = view.resolve([one_cell(cell)])[0]
         before = view.head(index)
         count = view.edit(one_cell(cell), old, new, every=replace_all, expect=expect, author=author_of(call))
-        cell_id = view.own_ids([index], author=author_of(call))[0] if exec else before.id
+        cell_id = view.own_ids([index], author=author_of(call))[0] if wanted else before.id
         return cell_id, before.source, view.head(index).source, count
 
-    async with notebooks.open(call, checked) as document:
+    async with notebooks.edit(call, checked, propose=propose) as (document, proposal):
         (cell_id, before, after, count), told = await document.change(change)
         where = places(document.view, [cell_id])
     done: JsonObject = {
@@ -80,8 +83,9 @@ async def edit_nb_cell(
         "diff": clean(short_diff(before, after)).text,
         "cells": where,
         **known(told),
+        **proposed(proposal),
     }
-    view = await run_if_asked(notebooks, call, checked, [cell_id], wanted=exec, wait=timeout)
+    view = await run_if_asked(notebooks, call, checked, [cell_id], wanted=wanted, wait=timeout)
     return await with_run(done, view, checked, max_cell_output_size)
 
 
@@ -92,16 +96,17 @@ async def move_nb_cells(
     ranges: list[Range],
     position: Annotated[int, Field(description="index before which they go, as it is now; -1 is the end")],
     expect: dict[str, str] | None = None,
+    propose: Propose = False,
 ) -> dict[str, Any]:
     """Move cells, with their outputs, keeping their order and ids. expect: {cell id: revision}."""
     checked = NotebookPath(path)
     named = [one.checked() for one in ranges]
-    async with notebooks.open(call, checked) as document:
+    async with notebooks.edit(call, checked, propose=propose) as (document, proposal):
         ids, told = await document.change(
             lambda view: view.move(named, position, expect=expect, author=author_of(call))
         )
         where = places(document.view, ids)
-    return {"message": f"Moved {len(ids)} cells", "cells": where, **known(told)}
+    return {"message": f"Moved {len(ids)} cells", "cells": where, **known(told), **proposed(proposal)}
 
 
 async def undo_nb_edit(notebooks: LiveNotebooks, call: Call, path: Path) -> dict[str, Any]:

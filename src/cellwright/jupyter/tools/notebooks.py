@@ -35,6 +35,7 @@ from cellwright.jupyter.tools.common import (
     weight,
     with_run,
 )
+from cellwright.jupyter.tools.proposing import Propose, proposed
 
 PAGE_TOKENS = 5_000
 PAGE_ENTRIES = 100
@@ -210,9 +211,11 @@ async def modify_nb_cells(
     exec: bool = True,  # noqa: A002 - the contract's name
     max_cell_output_size: OutputSize = DEFAULT_OUTPUT_SIZE,
     timeout: Wait = DEFAULT_WAIT,  # noqa: ASYNC109 - the contract's name
+    propose: Propose = False,
 ) -> Reply[dict[str, Any]]:
     """Give cells new content and run them. Only what differs changes: people typing there keep their text. expect refuses stale edits."""
-    if exec:
+    wanted = exec and not propose
+    if wanted:
         require_run(call)
     wait_seconds(timeout)
     checked = NotebookPath(path)
@@ -221,9 +224,9 @@ async def modify_nb_cells(
     def change(view: Notebook) -> list[str]:
         ids = view.replace(changes, author=author_of(call))
         indexes = view.resolve([one.range for one in changes])
-        return ids if not exec or view.have_own_ids(indexes) else view.own_ids(indexes, author=author_of(call))
+        return ids if not wanted or view.have_own_ids(indexes) else view.own_ids(indexes, author=author_of(call))
 
-    async with notebooks.open(call, checked) as document:
+    async with notebooks.edit(call, checked, propose=propose) as (document, proposal):
         ids, told = await document.change(change)
         where = places(document.view, ids)
     done: JsonObject = {
@@ -231,8 +234,9 @@ async def modify_nb_cells(
         "modified_ranges": len(changes),
         "cells": where,
         **known(told),
+        **proposed(proposal),
     }
-    view = await run_if_asked(notebooks, call, checked, ids, wanted=exec, wait=timeout)
+    view = await run_if_asked(notebooks, call, checked, ids, wanted=wanted, wait=timeout)
     return await with_run(done, view, checked, max_cell_output_size)
 
 
@@ -245,28 +249,35 @@ async def insert_nb_cells(
     exec: bool = True,  # noqa: A002
     max_cell_output_size: OutputSize = DEFAULT_OUTPUT_SIZE,
     timeout: Wait = DEFAULT_WAIT,  # noqa: ASYNC109
+    propose: Propose = False,
 ) -> Reply[dict[str, Any]]:
     """Insert cells and run the code ones. The result has their ids and outputs."""
-    if exec:
+    wanted = exec and not propose
+    if wanted:
         require_run(call)
     wait_seconds(timeout)
     checked = NotebookPath(path)
     made = [NewCell(one.content, CellType(one.type)) for one in cells]
-    async with notebooks.open(call, checked) as document:
+    async with notebooks.edit(call, checked, propose=propose) as (document, proposal):
         ids, told = await document.change(lambda view: view.insert(position, made, author=author_of(call)))
         where = places(document.view, ids)
-    done: JsonObject = {"message": f"Inserted {len(ids)} cells", "cells": where, **known(told)}
-    view = await run_if_asked(notebooks, call, checked, ids, wanted=exec, wait=timeout)
+    done: JsonObject = {"message": f"Inserted {len(ids)} cells", "cells": where, **known(told), **proposed(proposal)}
+    view = await run_if_asked(notebooks, call, checked, ids, wanted=wanted, wait=timeout)
     return await with_run(done, view, checked, max_cell_output_size)
 
 
 async def delete_nb_cells(
-    notebooks: LiveNotebooks, call: Call, path: Path, ranges: list[Range], expect: dict[str, str] | None = None
+    notebooks: LiveNotebooks,
+    call: Call,
+    path: Path,
+    ranges: list[Range],
+    expect: dict[str, str] | None = None,
+    propose: Propose = False,
 ) -> dict[str, Any]:
     """Delete cells; undo_nb_edit brings them back. All ranges mean the notebook as it is before. expect: {cell id: revision}."""
     checked = NotebookPath(path)
     named = [one.checked() for one in ranges]
-    async with notebooks.open(call, checked) as document:
+    async with notebooks.edit(call, checked, propose=propose) as (document, proposal):
         gone, told = await document.change(lambda view: view.delete(named, expect=expect, author=author_of(call)))
         left = document.view.cell_count
     return {
@@ -274,6 +285,7 @@ async def delete_nb_cells(
         "deleted_cells": len(gone),
         "ids": gone,
         **known(told),
+        **proposed(proposal),
     }
 
 

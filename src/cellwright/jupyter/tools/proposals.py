@@ -1,0 +1,142 @@
+"""Toolset `proposals`: edits that were made with `propose: true`, listed, compared, merged or dropped."""
+
+from collections.abc import Sequence
+from difflib import unified_diff
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from cellwright.core.budget import estimate_tokens
+from cellwright.core.clean import clean
+from cellwright.core.toolset import Toolset, read, write
+from cellwright.core.types import Call
+from cellwright.jupyter.model import JsonObject
+from cellwright.jupyter.paths import NotebookPath
+from cellwright.jupyter.proposals import Proposal
+from cellwright.jupyter.service import LiveNotebooks
+from cellwright.jupyter.threeway import CellChange, Met
+from cellwright.jupyter.tools.common import compact
+
+PAGE_TOKENS = 4_500
+DIFF_LINES = 120
+DIFF_CHARACTERS = 6_000
+MAX_NAMED = 50
+
+ProposalId = Annotated[str, Field(description="as the edit or list_nb_proposals gave it")]
+
+
+async def list_nb_proposals(notebooks: LiveNotebooks, call: Call, path: str | None = None) -> dict[str, Any]:
+    """Your open proposals; with path those for one notebook, also from before cellwright was restarted."""
+    checked = None if path is None else NotebookPath(path)
+    found = await notebooks.proposals.listed(call, await notebooks.desk(call), checked)
+    return {"proposals": [_about(proposal) for proposal in found]}
+
+
+def _about(proposal: Proposal) -> JsonObject:
+    return {
+        "proposal": proposal.id,
+        "path": proposal.path.text,
+        "title": clean(proposal.title).text,
+        "made": proposal.made.isoformat(timespec="seconds"),
+        "changed": proposal.changed.isoformat(timespec="seconds"),
+        "cells": _counts(proposal.changes()),
+    }
+
+
+async def show_nb_proposal(
+    notebooks: LiveNotebooks, call: Call, proposal: ProposalId, offset: Annotated[int, Field(ge=0)] = 0
+) -> dict[str, Any]:
+    """What merging would do now, cell by cell, with diffs; and where people worked on the same cells. Go on with next_offset."""
+    found = await notebooks.proposals.show(call, await notebooks.desk(call), proposal)
+    changes = found.changes()
+    shown: list[JsonObject] = []
+    left = PAGE_TOKENS
+    for change in changes[offset:]:
+        entry = _shown(change)
+        left -= estimate_tokens(compact(entry))
+        if left < 0 and shown:
+            break
+        shown.append(entry)
+    following = offset + len(shown)
+    return {
+        **_about(found),
+        "cells": _counts(changes),
+        "changes": shown,
+        **_met(found),
+        "revision": found.revision,
+        "next_offset": following if following < len(changes) else None,
+    }
+
+
+async def merge_nb_proposal(
+    notebooks: LiveNotebooks,
+    call: Call,
+    proposal: ProposalId,
+    expect: Annotated[
+        str | None, Field(description="revision that show_nb_proposal gave; else nothing is merged")
+    ] = None,
+) -> dict[str, Any]:
+    """Put a proposal into the notebook. What people did meanwhile is kept; undo_nb_edit takes the merge back, part by part."""
+    done = await notebooks.proposals.merge(call, await notebooks.desk(call), proposal, expect)
+    ids = [change.id for change in done.changes]
+    return {
+        "message": f"Merged into {done.proposal.path}: {len(ids)} cells"
+        if ids
+        else "The notebook has all of it already",
+        "path": done.proposal.path.text,
+        "cells": _counts(done.changes),
+        "ids": ids[:MAX_NAMED],
+        **_met(done.proposal),
+        "live": True,
+        "saved": done.saved,
+    }
+
+
+async def drop_nb_proposal(notebooks: LiveNotebooks, call: Call, proposal: ProposalId) -> dict[str, Any]:
+    """Throw a proposal away. The notebook stays as it is."""
+    dropped = await notebooks.proposals.drop(call, await notebooks.desk(call), proposal)
+    return {"message": f"Dropped; {dropped.path} is unchanged", "proposal": dropped.id, "path": dropped.path.text}
+
+
+def _counts(changes: Sequence[CellChange]) -> JsonObject:
+    counts: dict[str, int] = {}
+    for kind in (kind for change in changes for kind in change.kinds):
+        counts[kind] = counts.get(kind, 0) + 1
+    return counts
+
+
+def _shown(change: CellChange) -> JsonObject:
+    cell = change.after or change.before
+    before, after = change.before.source if change.before else "", change.after.source if change.after else ""
+    shown: JsonObject = {"id": change.id, "change": list(change.kinds), "type": cell.cell_type if cell else ""}
+    shown |= {"index": change.index, "new_index": change.new_index}
+    return shown if before == after else {**shown, "diff": _diff(before, after)}
+
+
+def _diff(before: str, after: str) -> str:
+    made = list(unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2))[2:]
+    text = clean("\n".join(made[:DIFF_LINES])).text
+    cut = text[:DIFF_CHARACTERS]
+    if len(made) > DIFF_LINES or len(cut) < len(text):
+        cut += f"\n… cut: {len(made)} lines in all"
+    return cut
+
+
+def _met(proposal: Proposal) -> JsonObject:
+    """Cells in which the proposal and other people's work met."""
+
+    def ids(how: Met) -> list[str]:
+        return [cell_id for cell_id, met in proposal.met.items() if met is how][:MAX_NAMED]
+
+    lost = [{"id": cell_id, "proposed": clean(text).text[:1_000]} for cell_id, text in proposal.lost.items()]
+    return {"both_changed": ids(Met.BOTH), "not_deleted": ids(Met.KEPT), "deleted_meanwhile": lost[:5]}
+
+
+def proposals_toolset(notebooks: LiveNotebooks) -> Toolset:
+    tools = (
+        read(list_nb_proposals),
+        read(show_nb_proposal),
+        write(merge_nb_proposal),
+        write(drop_nb_proposal, destructive=True),
+    )
+    return Toolset("proposals", "edits that nobody sees until they are merged", tools, notebooks)
