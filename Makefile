@@ -49,6 +49,7 @@ bench: install
 
 docs: install
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/thinking/make.py
 
 clean:
 	rm -rf $(VENV) .cache .pytest_cache .ruff_cache .hypothesis

@@ -93,46 +93,46 @@ def timed(action: Action, calls: int) -> float:
 
 
 @contextmanager
-def echoing(setting: Setting, action: Callable[[], bytes]) -> Generator[Action]:
+def echoing(work: Path, action: Callable[[], bytes]) -> Generator[Action]:
     """The bare SDK server, answering what `action` answers; both have been called before they are measured."""
-    file = setting.plan.work / f"answer-{time.monotonic_ns()}.json"
+    file = work / f"answer-{time.monotonic_ns()}.json"
     write_answer(file, result_of(action()))
-    with running(bare(HTTP, file), setting.plan.work) as other, closing(other.connect(MODERN)) as session:
+    with running(bare(HTTP, file), work) as other, closing(other.connect(MODERN)) as session:
         echo = partial(session.call, "echo")
         timed(echo, WARM_CALLS)
         timed(action, WARM_CALLS)
         yield echo
 
 
-def beside(setting: Setting, calls: int, action: Action, *floors: Action) -> list[Pair]:
+def beside(rounds: range, calls: int, action: Action, *floors: Action) -> list[Pair]:
     """Rounds of our action and of all that a floor is made of, one after the other."""
 
     def floor() -> float:
         return sum(timed(one, calls) for one in floors)
 
-    return [alternating(number, partial(timed, action, calls), floor) for number in setting.rounds]
+    return [alternating(number, partial(timed, action, calls), floor) for number in rounds]
 
 
 def running_a_cell(setting: Setting) -> list[Row]:
     call = partial(setting.session.call, "execute_nb_cells", {"path": SMALL, "ranges": [{"start": 0}]})
-    with echoing(setting, call) as echo, closing(RawKernel(setting.at.kernel_file(SMALL))) as kernel:
+    with echoing(setting.plan.work, call) as echo, closing(RawKernel(setting.at.kernel_file(SMALL))) as kernel:
         run = partial(kernel.run, "1+1")
         timed(run, WARM_CALLS)
-        pairs = beside(setting, setting.plan.calls, call, run, echo)
+        pairs = beside(setting.rounds, setting.plan.calls, call, run, echo)
     return [row("notebook: run 1+1, beside raw ZMQ + echo", "ms", pairs, RUN_TARGET)]
 
 
 def reading(setting: Setting) -> list[Row]:
     call = partial(setting.session.call, "read_nb_cells", {"path": LARGE, "ranges": [{"start": 5_000}]})
-    with echoing(setting, call) as echo:
-        pairs = beside(setting, setting.plan.calls, call, echo)
+    with echoing(setting.plan.work, call) as echo:
+        pairs = beside(setting.rounds, setting.plan.calls, call, echo)
     return [row("notebook: read one cell of 10,000, beside echo", "ms", pairs, READ_TARGET)]
 
 
 def outlining(setting: Setting) -> list[Row]:
     call = partial(setting.session.call, "get_nb_stat", {"path": THOUSAND, "outline": True})
-    with echoing(setting, call) as echo:
-        pairs = beside(setting, setting.plan.calls, call, echo)
+    with echoing(setting.plan.work, call) as echo:
+        pairs = beside(setting.rounds, setting.plan.calls, call, echo)
     return [row("notebook: outline of 1,000 cells, beside echo", "ms", pairs, OUTLINE_TARGET)]
 
 
@@ -143,8 +143,8 @@ def listing(setting: Setting) -> list[Row]:
         found = [name for _, _, names in os.walk(setting.at.root / "many") for name in names if name.endswith(".ipynb")]
         assert len(found) == MANY
 
-    with echoing(setting, call) as echo:
-        pairs = beside(setting, min(HEAVY_CALLS, setting.plan.calls), call, walk, echo)
+    with echoing(setting.plan.work, call) as echo:
+        pairs = beside(setting.rounds, min(HEAVY_CALLS, setting.plan.calls), call, walk, echo)
     return [row("notebook: list 10,000, beside os.walk + echo", "ms", pairs, LIST_TARGET)]
 
 
@@ -168,11 +168,11 @@ class Edits:
 
 
 @contextmanager
-def joined(setting: Setting, path: str, *cells: int, people: int) -> Generator[tuple[asyncio.Runner, list[RawRoom]]]:
+def joined(at: Workspace, path: str, *cells: int, people: int) -> Generator[tuple[asyncio.Runner, list[RawRoom]]]:
     """Raw clients in a notebook, and the loop they live in."""
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
-        rooms = [RawRoom(setting.at, path, cells) for _ in range(people)]
+        rooms = [RawRoom(at, path, cells) for _ in range(people)]
         try:
             for room in rooms:
                 runner.run(stack.enter_async_context(room))
@@ -186,7 +186,7 @@ def edits_and_floor(setting: Setting, path: str, cell: int) -> Generator[tuple[T
     """An edit through MCP; and what it is made of, an edit that a raw client in the same room sends and flushes, and the echo."""
     calls = setting.plan.calls
     edits = Edits(setting, path, cell)
-    with echoing(setting, edits) as echo, joined(setting, path, cell + 1, people=1) as (runner, (room,)):
+    with echoing(setting.plan.work, edits) as echo, joined(setting.at, path, cell + 1, people=1) as (runner, (room,)):
 
         async def flushes() -> float:
             began = time.perf_counter()
@@ -223,7 +223,7 @@ def seeing(setting: Setting) -> list[Row]:
     """From the request, or from the raw client's edit, to the moment when another client's replica has it."""
     edits = Edits(setting, USUAL, 50)
     raw_numbers = (f"{number:06}" for number in range(1, 1_000_000))
-    with joined(setting, USUAL, 50, 51, people=2) as (runner, (person, other)):
+    with joined(setting.at, USUAL, 50, 51, people=2) as (runner, (person, other)):
 
         async def through_mcp() -> float:
             return await person.seen_after(50, edits.following, partial(asyncio.to_thread, edits))
@@ -258,7 +258,7 @@ def flooding(setting: Setting) -> list[Row]:
     call = partial(setting.session.call, "read_nb_cells", {"path": SMALL, "ranges": [{"start": 5}]})
     rounds: list[tuple[tuple[Waits, Waits], tuple[Waits, Waits]]] = []
     with (
-        echoing(setting, call) as echo,
+        echoing(setting.plan.work, call) as echo,
         closing(setting.server.connect(MODERN)) as printing,
         ThreadPoolExecutor(1) as pool,
     ):

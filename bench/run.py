@@ -12,9 +12,11 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
+from extension import extension
 from measure import Benchmark, Plan, Row
 from notebooks import notebooks
 from programs import HTTP, STDIO
+from search import search
 from servers import serving
 from wire import BenchError
 
@@ -24,6 +26,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "stdio": partial(serving, STDIO),
     "http": partial(serving, HTTP),
     "notebooks": notebooks,
+    "extension": extension,
+    "search": search,
     "storage": storage,
 }
 

@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,9 @@ SERVER_OPTIONS = (
     "--ZMQChannelsWebsocketConnection.iopub_data_rate_limit=50000000",
     "--ZMQChannelsWebsocketConnection.iopub_msg_rate_limit=10000",
 )
+
+OUR_OPTIONS: dict[str, Any] = {"rate": 0, "toolsets": "notebooks,editing,documents"}
+"""Of our own extension, where it is measured: no limit of calls a second, and the tools that are called."""
 
 
 @dataclass(frozen=True)
@@ -77,15 +80,23 @@ def write_many(folder: Path, count: int) -> None:
 
 
 @contextmanager
-def workspace(work: Path) -> Generator[Workspace]:
-    """Start Jupyter with collaboration on a new folder, its own state beside it; end it with the block."""
+def workspace(work: Path, extension: str = "", environment: Mapping[str, str] | None = None) -> Generator[Workspace]:
+    """Start Jupyter with collaboration on a new folder, its own state beside it; end it with the block.
+
+    `extension` is a further part of the server to switch on.
+    """
     home = work / f"jupyter-{time.monotonic_ns()}"
     found = Workspace(f"http://127.0.0.1:{_free_port()}", secrets.token_hex(16), home / "root", home / "runtime")
     for folder in (found.root, found.runtime, home / "data", home / "config"):
         folder.mkdir(parents=True)
     with (home / "jupyter.log").open("wb") as log:
         process = subprocess.Popen(
-            _command(found), cwd=home, env=_environment(home), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            _command(found),
+            cwd=home,
+            env={**_environment(home, extension), **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
         )
     try:
         _wait_until_it_answers(found, process)
@@ -103,12 +114,15 @@ def _command(found: Workspace) -> list[str]:
     return [sys.executable, "-m", "jupyter_server", *SERVER_OPTIONS, *own]
 
 
-def _environment(home: Path) -> dict[str, str]:
+def _environment(home: Path, extension: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "PYTHON"))}
-    config = {"ServerApp": {"jpserver_extensions": {"jupyter_server_ydoc": True, "jupyterlab": False}}}
+    extensions = {"jupyter_server_ydoc": True, "jupyterlab": False, "cellwright": False}
+    if extension:
+        extensions[extension] = True
+    config = {"ServerApp": {"jpserver_extensions": extensions}, "CellwrightExtension": {"options": OUR_OPTIONS}}
     (home / "config" / "jupyter_server_config.json").write_text(json.dumps(config), encoding="utf-8")
     own = {f"JUPYTER_{name.upper()}_DIR": str(home / name) for name in ("config", "data", "runtime")}
-    return {**kept, **own, "IPYTHONDIR": str(home)}
+    return {**kept, **own, "IPYTHONDIR": str(home), "CELLWRIGHT_STATE_DIR": str(home / "state")}
 
 
 def _wait_until_it_answers(found: Workspace, process: subprocess.Popen[bytes]) -> None:

@@ -321,7 +321,7 @@ async def test_a_link_out_of_the_root_is_left_to_the_server(
 
     def noted(place: int | str) -> Any:
         # By descriptor, so that nobody can swap the folder for a link in between.
-        looked_at.append(os.readlink(f"/proc/self/fd/{place}") if isinstance(place, int) else place)
+        looked_at.append(str(Path(f"/proc/self/fd/{place}").readlink()) if isinstance(place, int) else place)
         return scandir(place)
 
     monkeypatch.setattr(os, "scandir", noted)

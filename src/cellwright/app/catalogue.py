@@ -16,7 +16,7 @@ DEFAULT = "default"
 GROUPS = (ALL, CORE, DEFAULT)
 
 # What a client gets that asks for nothing, and the smallest set that is still useful. Budgets: tests/test_catalogue.py.
-DEFAULT_TOOLSETS = ("workspace", "notebooks", "editing", "kernels")
+DEFAULT_TOOLSETS = ("workspace", "notebooks", "editing", "kernels", "proposals")
 CORE_TOOLS = (
     "workspace_status",
     "list_nbs",
