@@ -14,11 +14,11 @@ from cellwright.scratch.service import Pads, Policy
 from cellwright.scratch.validation.validators import Validators
 from cellwright.storage.database import Engine
 from cellwright.storage.location import Location, open_database
-from cellwright.storage.sqlite_search import MIGRATIONS as SEARCH
-from cellwright.storage.sqlite_search import SqliteSearch
+from cellwright.storage.open_search import open_search
+from cellwright.storage.search_schema import MIGRATIONS as SEARCH
 from storage_support import PostgresServer
 
-ENGINES = [Engine.SQLITE]
+ENGINES = list(Engine)
 MakePads = Callable[..., Pads]
 
 
@@ -55,7 +55,7 @@ async def make_pads(where: Location) -> AsyncGenerator[MakePads]:
         database = open_database(where, (*SEARCH, *MIGRATIONS))
         pads = Pads(
             database,
-            SqliteSearch(database),
+            open_search(database),
             validators,
             Changes(),
             limits=limits or Limits(),

@@ -118,7 +118,7 @@ def _add_setting(section: argparse._ArgumentGroup, spec: Spec) -> None:  # pyrig
 
 # The keys of clients.CLIENTS, which only this command needs: `serve` must start fast.
 CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "zed")
-SERVER_GROUPS = ("Workspace", "Tools", "Jupyter", "Storage", "Scratch")
+SERVER_GROUPS = ("Workspace", "Tools", "Jupyter", "Storage", "Scratch", "Thinking", "Context")
 HTTP_GROUPS = (*SERVER_GROUPS, "HTTP", "OAuth")
 
 
@@ -176,7 +176,33 @@ def make_parser() -> Parser:
     _add_install(commands)
     _add_token(commands)
     _add_storage(commands)
+    _add_context(commands)
     return parser
+
+
+def _add_context(commands: "argparse._SubParsersAction[Parser]") -> None:  # pyright: ignore[reportPrivateUsage]
+    init = commands.add_parser(
+        "init",
+        help="look at the project and write a first project.yaml",
+        description="Scan the project and write what was found to .cellwright/project.yaml; what a person wrote there stays.",
+        usage="cellwright init [--json] [SETTINGS]",
+    )
+    show = commands.add_parser(
+        "show",
+        help="print what is known of the project",
+        description="Print the project overview, or the page of one module.",
+        usage="cellwright show [MODULE] [--json] [SETTINGS]",
+    )
+    show.add_argument("module", nargs="?", metavar="MODULE", help="a module, instead of the overview")
+    status = commands.add_parser(
+        "status",
+        help="show sessions, discoveries, and what a model would be given",
+        description="Show the last sessions, the discoveries, and how many tokens of context a model would be given.",
+        usage="cellwright status [--json] [SETTINGS]",
+    )
+    for command in (init, show, status):
+        command.add_argument("--json", action="store_true", help="as JSON")
+        _add_settings(command, ("Workspace", "Storage", "Context"))
 
 
 def _add_storage(commands: "argparse._SubParsersAction[Parser]") -> None:  # pyright: ignore[reportPrivateUsage]
@@ -203,7 +229,13 @@ def _add_storage(commands: "argparse._SubParsersAction[Parser]") -> None:  # pyr
         description="Rewrite the database without the room that deleted things left.",
         usage="cellwright vacuum [SETTINGS]",
     )
-    for command in (backup, restore, vacuum):
+    reindex = commands.add_parser(
+        "reindex",
+        help="make the search index anew",
+        description="Make the words and the vectors of everything that can be found anew. Whoever uses the database goes on.",
+        usage="cellwright reindex [SETTINGS]",
+    )
+    for command in (backup, restore, vacuum, reindex):
         _add_settings(command, ("Workspace", "Storage"))
 
 
@@ -277,7 +309,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _command(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
-    from cellwright.app import commands, storage_commands  # noqa: PLC0415 - `--help` and wrong flags answer without loading the server
+    from cellwright.app import commands, context_commands, storage_commands  # noqa: PLC0415 - `--help` and wrong flags answer without loading the server
 
     over_http = options.command == "serve" or getattr(options, "transport", "") == "streamable-http"
     known: dict[str, Callable[[argparse.Namespace], int]] = {
@@ -287,7 +319,11 @@ def _command(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]
         "token": commands.token,
         "backup": lambda given: storage_commands.back_up(settings_from(given), given.file),
         "restore": lambda given: storage_commands.restore_from(settings_from(given), given.file, force=given.force),
+        "init": lambda given: context_commands.init(settings_from(given), as_json=given.json),
+        "show": lambda given: context_commands.show(settings_from(given), given.module, as_json=given.json),
+        "status": lambda given: context_commands.status(settings_from(given), as_json=given.json),
         "vacuum": lambda given: storage_commands.give_room_back(settings_from(given)),
+        "reindex": lambda given: storage_commands.index_again(settings_from(given)),
     }
     if over_http:
         return lambda given: commands.serve_http(settings_from(given))

@@ -131,6 +131,15 @@ class Settings:
         "else a file in the state folder",
         default=None,
     )
+    embedding_model: str = _setting(
+        "Storage",
+        "the model for search by meaning: builtin, none, a folder with model.onnx and vocab.txt, or what the API calls it",
+        default="builtin",
+    )
+    embedding_url: str = _setting(
+        "Storage", "an embeddings API in OpenAI's manner, as https://host/v1; texts of pads are sent there", default=""
+    )
+    embedding_key: Secret | None = _setting("Storage", "its key", default=None)
     scratch_max_pads: int = _setting("Scratch", "pads one caller may have; 0 means no limit", default=1024, low=0)
     scratch_max_cells: int = _setting("Scratch", "cells a pad may have; 0 means no limit", default=1024, low=0)
     scratch_max_cell_bytes: int = _setting(
@@ -155,6 +164,34 @@ class Settings:
         "Scratch", "minutes between two looks of preempt", default=10.0, low=0.01
     )
     scratch_validation_timeout: float = _setting("Scratch", "seconds a validation may take", default=10.0, low=0.01)
+
+    notebook_ttl: float = _setting(
+        "Thinking", "minutes without use after which a thinking notebook is gone", default=30.0, low=0.01
+    )
+    thinking_max_notebooks: int = _setting("Thinking", "thinking notebooks one caller may have", default=50, low=1)
+    thinking_max_cells: int = _setting("Thinking", "cells a thinking notebook may have", default=500, low=1)
+    thinking_max_output_bytes: int = _setting(
+        "Thinking", "output kept of one cell of a thinking notebook, in bytes", default=1 << 20, low=1024
+    )
+    thinking_max_kernels: int = _setting(
+        "Thinking", "kernels that thinking notebooks of one caller may have at once", default=4, low=1
+    )
+    thinking_kernel_idle: float = _setting(
+        "Thinking", "minutes after which an idle kernel of a thinking notebook is shut down", default=10.0, low=0.01
+    )
+
+    context_window: int = _setting(
+        "Context",
+        "the window of the model, in tokens: when it fills, what is hardly used is archived",
+        default=100_000,
+        low=1_000,
+    )
+    context_idle: float = _setting(
+        "Context", "minutes without a call after which a session is over", default=30.0, low=0.01
+    )
+    allow_secret_files: bool = _setting(
+        "Context", "let read_file and grep_codebase at files that hold secrets (.env, keys, credentials)", default=False
+    )
 
     def __post_init__(self) -> None:
         for spec in SPECS:

@@ -1,12 +1,14 @@
-"""The commands that look after the database: backup, restore, vacuum."""
+"""The commands that look after the database: backup, restore, vacuum, reindex."""
 
+import asyncio
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cellwright.app.parts import MIGRATIONS, database_location
+from cellwright.app.parts import MIGRATIONS, database_location, search_of
 from cellwright.app.settings import Settings
+from cellwright.storage.location import open_database
 from cellwright.storage.maintenance import Progress, backup, restore, vacuum
 
 BAR_WIDTH = 30
@@ -49,3 +51,20 @@ def give_room_back(settings: Settings) -> int:
         freed = vacuum(database_location(settings), progress)
     print(f"{freed:,} bytes are free again")  # noqa: T201
     return 0
+
+
+def index_again(settings: Settings) -> int:
+    with progress_bar("reindex") as progress:
+        count = asyncio.run(_reindexed(settings, progress))
+    print(f"{count:,} texts are indexed")  # noqa: T201
+    return 0
+
+
+async def _reindexed(settings: Settings, progress: Progress) -> int:
+    database = open_database(database_location(settings), MIGRATIONS)
+    search = search_of(settings, database)
+    try:
+        return await search.reindex(progress)
+    finally:
+        await search.close()
+        await database.close()

@@ -1,6 +1,7 @@
 """The composition root: one place that puts the parts together, once, from the settings."""
 
 import os
+import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -8,24 +9,53 @@ from pathlib import Path
 
 from cellwright import __version__
 from cellwright.app.catalogue import Catalogue, Selection
+from cellwright.app.context_traces import trace_of
+from cellwright.app.keeping import NotebookKeeper, PadKeeper
 from cellwright.app.metrics import Metrics
+from cellwright.app.parts import MIGRATIONS, database_location, search_of
 from cellwright.app.protocol.server import CellwrightServer
 from cellwright.app.resources import STATUS_URI, WorkspaceResources
 from cellwright.app.settings import Settings
 from cellwright.app.status import WorkspaceInfo, workspace_toolset
 from cellwright.app.tasks import Tasks
+from cellwright.context.resources import ContextResources
+from cellwright.context.service import Limits as ContextLimits
+from cellwright.context.service import ProjectContext
+from cellwright.context.tools import context_toolset
+from cellwright.core.prompts import Prompt, PromptArgument
 from cellwright.core.resources import Changes, Resources, ResourceUpdated
 from cellwright.core.toolset import Toolset
 from cellwright.core.types import ALL_SCOPES, Principal
 from cellwright.jupyter.address import JupyterAddress
-from cellwright.jupyter.connect import to_found_or_embedded, to_named
+from cellwright.jupyter.connect import Connect, to_found_or_embedded, to_named
 from cellwright.jupyter.discovery import runtime_dir
 from cellwright.jupyter.embedded import EmbeddedJupyter
+from cellwright.jupyter.model import revision_of
+from cellwright.jupyter.own_kernels import OwnKernels
+from cellwright.jupyter.paths import NotebookPath
 from cellwright.jupyter.resources import NotebookResources, announcing
 from cellwright.jupyter.service import LiveNotebooks
+from cellwright.jupyter.tools.cells import cells_toolset
+from cellwright.jupyter.tools.documents import documents_toolset
 from cellwright.jupyter.tools.editing import editing_toolset
 from cellwright.jupyter.tools.kernels import kernels_toolset
 from cellwright.jupyter.tools.notebooks import notebooks_toolset
+from cellwright.jupyter.tools.proposals import proposals_toolset
+from cellwright.jupyter.tools.sessions import sessions_toolset
+from cellwright.scratch.model import Limits
+from cellwright.scratch.resources import PadResources
+from cellwright.scratch.service import Pads, Policy
+from cellwright.scratch.tools.plus import scratch_plus_toolset
+from cellwright.scratch.tools.scratch import scratch_toolset
+from cellwright.scratch.validation.validators import Validators
+from cellwright.storage.database import Database
+from cellwright.storage.location import open_database
+from cellwright.storage.search import SearchIndex
+from cellwright.thinking.model import Limits as ThinkingLimits
+from cellwright.thinking.resources import ThinkingResources
+from cellwright.thinking.service import Thinking
+from cellwright.thinking.templates import TEMPLATES
+from cellwright.thinking.tools import thinking_toolset
 
 INSTRUCTIONS = (
     "cellwright is a notebook workspace shared with people. Begin with workspace_status. Find notebooks with list_nbs, look with "
@@ -47,23 +77,38 @@ class Workspace:
     tasks: Tasks
     metrics: Metrics
     notebooks: LiveNotebooks
+    database: Database
+    search: SearchIndex
+    pads: Pads
+    thinking: Thinking
+    context: ProjectContext
+    prompts: tuple[Prompt, ...] = ()
+    instructions: str = INSTRUCTIONS
+    """What a model is told when it connects."""
 
     async def close(self) -> None:
-        """Let go of everything outside: rooms, kernels, an embedded Jupyter server."""
+        """Let go of everything outside: rooms, kernels, an embedded Jupyter server, validators, the database."""
+        await self.context.close()
+        await self.thinking.close()
         await self.notebooks.close()
+        await self.pads.close()
+        await self.search.close()
+        await self.database.close()
 
     def server(self, local: Principal | None = None) -> CellwrightServer:
         """The MCP server of this workspace. `local` is who calls where there are no tokens (stdio)."""
         return CellwrightServer(
             version=__version__,
-            instructions=INSTRUCTIONS,
+            instructions=self.instructions,
             catalogue=self.catalogue,
             resources=self.resources,
+            prompts=self.prompts,
             changes=self.changes,
             tasks=self.tasks,
             result_tokens=self.settings.result_tokens,
             local=local,
             observe=self.metrics.called,
+            recorder=self.context.recorder,
             telemetry=self.settings.otel,
             secrets=self.settings.secrets(),
         )
@@ -74,8 +119,13 @@ def local_user() -> Principal:
     return Principal("local", ALL_SCOPES)
 
 
-def make_workspace(settings: Settings, transport: str, more: Sequence[Toolset] = ()) -> Workspace:
-    """Choose the adapters and wire the parts. Nothing is started here. `more` are toolsets of a program that embeds this one."""
+def make_workspace(
+    settings: Settings, transport: str, more: Sequence[Toolset] = (), connect: Connect | None = None
+) -> Workspace:
+    """Choose the adapters and wire the parts. Nothing is started here.
+
+    `more` are toolsets of a program that embeds this one. `connect` is the way to Jupyter, if the settings are not to choose it.
+    """
     changes = Changes()
     tasks = Tasks(
         settings.task_ttl,
@@ -89,26 +139,114 @@ def make_workspace(settings: Settings, transport: str, more: Sequence[Toolset] =
             names.setdefault(tool.toolset, []).append(tool.name)
         return names
 
-    notebooks = _live_notebooks(settings, changes)
-    info = WorkspaceInfo(settings, transport, tasks, offered, (notebooks,))
+    notebooks = _live_notebooks(settings, changes, connect)
+    database = open_database(database_location(settings), MIGRATIONS)
+    search = search_of(settings, database)
+    pads = _pads(settings, database, search, changes)
+    thinking = _thinking(settings, database, changes, notebooks, pads)
+    context = project_context(settings, database, search, changes)
+    info = WorkspaceInfo(settings, transport, tasks, offered, (notebooks, context))
     toolsets: list[Toolset] = [
         workspace_toolset(info),
         notebooks_toolset(notebooks),
         editing_toolset(notebooks),
+        proposals_toolset(notebooks),
         kernels_toolset(notebooks),
+        documents_toolset(notebooks, allow_hidden=settings.allow_hidden),
+        sessions_toolset(notebooks),
+        cells_toolset(notebooks, NotebookPath(settings.document_id) if settings.document_id else None),
+        scratch_toolset(pads),
+        scratch_plus_toolset(pads),
+        thinking_toolset(thinking),
+        context_toolset(context),
         *more,
     ]
     chosen = Selection(settings.toolsets, settings.tools, settings.exclude_tools, settings.read_only)
     catalogue = Catalogue(toolsets, chosen)
-    resources = (WorkspaceResources(info), NotebookResources(notebooks))
-    return Workspace(settings, catalogue, resources, changes, tasks, Metrics(__version__, tasks.count), notebooks)
+    resources = (
+        WorkspaceResources(info),
+        NotebookResources(notebooks),
+        PadResources(pads),
+        ThinkingResources(thinking),
+        ContextResources(context),
+    )
+    metrics = Metrics(__version__, tasks.count)
+    return Workspace(
+        settings,
+        catalogue,
+        resources,
+        changes,
+        tasks,
+        metrics,
+        notebooks,
+        database,
+        search,
+        pads,
+        thinking,
+        context,
+        _prompts(),
+    )
 
 
-def _live_notebooks(settings: Settings, changes: Changes) -> LiveNotebooks:
+def project_context(settings: Settings, database: Database, search: SearchIndex, changes: Changes) -> ProjectContext:
+    """What is known of the project in the workspace's root: for the server, and for the commands that show it."""
+    limits = ContextLimits(settings.context_window, settings.allow_secret_files, settings.context_idle * 60)
+    return ProjectContext(settings.root, database, search, changes, trace_of, limits=limits)
+
+
+def _pads(settings: Settings, database: Database, search: SearchIndex, changes: Changes) -> Pads:
+    limits = Limits(
+        settings.scratch_max_pads,
+        settings.scratch_max_cells,
+        settings.scratch_max_cell_bytes,
+        settings.scratch_max_metadata_bytes,
+        settings.scratch_max_schema_bytes,
+    )
+    policy = Policy(
+        settings.scratch_eviction,
+        settings.scratch_preempt_age * 3600,
+        settings.scratch_preempt_interval * 60,
+        settings.scratch_validation_timeout,
+    )
+    return Pads(database, search, Validators(), changes, limits=limits, policy=policy)
+
+
+def _thinking(
+    settings: Settings, database: Database, changes: Changes, notebooks: LiveNotebooks, pads: Pads
+) -> Thinking:
+    limits = ThinkingLimits(
+        notebooks=settings.thinking_max_notebooks,
+        cells=settings.thinking_max_cells,
+        output_bytes=settings.thinking_max_output_bytes,
+        ttl=settings.notebook_ttl * 60,
+        kernels=settings.thinking_max_kernels,
+        kernel_idle=settings.thinking_kernel_idle * 60,
+    )
+    keepers = (NotebookKeeper(notebooks, settings.allow_hidden), PadKeeper(pads))
+    return Thinking(database, changes, OwnKernels(notebooks), TEMPLATES, keepers, limits=limits)
+
+
+def _prompts() -> tuple[Prompt, ...]:
+    """The reasoning templates, for a person to pick."""
+    return tuple(
+        Prompt(
+            template.name,
+            template.title,
+            template.description,
+            tuple(PromptArgument(one.name, one.description, one.required) for one in template.arguments),
+            template.prompt,
+        )
+        for template in TEMPLATES.values()
+    )
+
+
+def _live_notebooks(settings: Settings, changes: Changes, connect: Connect | None) -> LiveNotebooks:
     """The one place that chooses how Jupyter is reached."""
     documents, kernels = named_servers(settings)
     embedded = None
-    if documents is not None:
+    if connect is not None:
+        pass
+    elif documents is not None:
         connect = to_named(documents, kernels)
     else:
         embedded = EmbeddedJupyter(settings.root, settings.state_dir, lab=True)
@@ -120,6 +258,7 @@ def _live_notebooks(settings: Settings, changes: Changes) -> LiveNotebooks:
         agent_name=settings.agent_name,
         idle_seconds=settings.session_timeout * 60,
         changed=announcing(changes),
+        instance=revision_of(f"{platform.node()}:{settings.state_dir}"),
     )
 
 

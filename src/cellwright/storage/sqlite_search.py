@@ -1,119 +1,88 @@
-"""Search in the same SQLite file and transaction as what is searched: FTS5 for words.
+"""Search in the same SQLite file and transaction as what is searched: FTS5 for words, codes of vectors for meaning.
 
 The tenant, the kind, the namespace and the tags are words of the index as well, so a filter costs no join and holds before the limit.
 """
 
-import json
+import threading
+from collections import OrderedDict
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from cellwright.storage.database import Database, Transaction, Value
-from cellwright.storage.migrations import Migration, PerEngine
-from cellwright.storage.search import Entry, Found, Hit, Key, Mode, Query
-from cellwright.storage.words import parts_of_names, scope_of, scope_token, words_of
+from cellwright.storage import search_schema
+from cellwright.storage.database import Database, Transaction
+from cellwright.storage.embeddings.models import Models
+from cellwright.storage.entries import Put, Waiting, read_entries
+from cellwright.storage.indexed import IndexedSearch
+from cellwright.storage.ports import Ranked
+from cellwright.storage.search import Entry, Query
+from cellwright.storage.words import parts_of_names, scope_of, scope_token
 
-WORDS = (
-    "CREATE VIRTUAL TABLE search_words USING fts5(scope, title, body, parts, content='', contentless_delete=1, "
-    'tokenize="porter unicode61 remove_diacritics 2")'
-)
-MIGRATIONS = (
-    Migration(
-        "search",
-        1,
-        (
-            """CREATE TABLE search_entries (
-                id INTEGER PRIMARY KEY,
-                tenant TEXT NOT NULL,
-                kind TEXT NOT NULL,
-                thing TEXT NOT NULL,
-                part TEXT NOT NULL,
-                namespace TEXT NOT NULL,
-                tags TEXT NOT NULL,
-                language TEXT NOT NULL,
-                title TEXT NOT NULL,
-                body TEXT NOT NULL,
-                UNIQUE (tenant, kind, thing, part)
-            ) STRICT""",
-            PerEngine(sqlite=(WORDS,)),
-        ),
-    ),
-)
-COLUMNS = "e.tenant, e.kind, e.thing, e.part, e.body, e.title, e.namespace, e.tags, e.language"
+if TYPE_CHECKING:
+    from cellwright.storage.embeddings.port import Vectors
+    from cellwright.storage.vectors import Codes
+
+MIGRATIONS = search_schema.MIGRATIONS
 RANK = "bm25(search_words, 0.0, 4.0, 1.0, 0.5)"
+RESCORED = 200
+"""Candidates by code whose vectors are compared: keeps 99 % of the exact top ten."""
+MOST_CACHED = 2_000_000
+"""Entries whose codes are kept in memory, over all tenants: 160 MB."""
+CHANGES_KEPT = 50_000
 
 
-class SqliteSearch:
-    """The index of a SQLite database."""
+class SqliteSearch(IndexedSearch):
+    """The index of a SQLite database. Without models, by words alone."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, models: Models | None = None) -> None:
+        super().__init__(database, FtsWords(), CodeVectors(), models)
 
-    def put(self, tx: Transaction, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            key = entry.key
-            row = tx.row(
-                "INSERT INTO search_entries (tenant, kind, thing, part, namespace, tags, language, title, body) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, kind, thing, part) DO UPDATE SET "
-                "namespace = excluded.namespace, tags = excluded.tags, language = excluded.language, title = excluded.title, "
-                "body = excluded.body RETURNING id",
-                key.tenant,
-                key.kind,
-                key.thing,
-                key.part,
-                entry.namespace,
-                json.dumps(entry.tags, ensure_ascii=False),
-                entry.language,
-                entry.title,
-                entry.text,
-            )
-            assert row is not None
-            tx.run("DELETE FROM search_words WHERE rowid = ?", row[0])
-            tx.run(
-                "INSERT INTO search_words (rowid, scope, title, body, parts) VALUES (?, ?, ?, ?, ?)",
-                row[0],
-                scope_of(key.tenant, key.kind, entry.namespace, entry.tags),
-                entry.title,
-                entry.text,
-                parts_of_names(entry.text),
-            )
 
-    def remove(self, tx: Transaction, tenant: str, kind: str, thing: str, part: str | None = None) -> None:
-        only = "" if part is None else " AND part = ?"
-        values = (tenant, kind, thing) if part is None else (tenant, kind, thing, part)
-        gone = tx.rows(
-            f"DELETE FROM search_entries WHERE tenant = ? AND kind = ? AND thing = ?{only} RETURNING id",  # noqa: S608
-            *values,
+class FtsWords:
+    """A contentless FTS5 table: it keeps where words are, not the texts."""
+
+    def write(self, tx: Transaction, put: Put, entry: Entry) -> None:
+        if not put.is_new:
+            self.remove(tx, put.id)
+        tx.run(
+            "INSERT INTO search_words (rowid, scope, title, body, parts) VALUES (?, ?, ?, ?, ?)",
+            put.id,
+            scope_of(entry.key.tenant, entry.key.kind, entry.namespace, entry.tags),
+            entry.title,
+            entry.text,
+            parts_of_names(entry.text),
         )
-        for (entry,) in gone:
-            tx.run("DELETE FROM search_words WHERE rowid = ?", entry)
 
-    async def search(self, query: Query) -> Found:
-        words = words_of(query.text)
-        if not words:
-            return Found((), Mode.TEXT)
-        return Found(tuple(await self._database.read(lambda tx: _by_words(tx, query, words))), Mode.TEXT)
+    def remove(self, tx: Transaction, entry: int) -> None:
+        tx.run("DELETE FROM search_words WHERE rowid = ?", entry)
 
+    def clear(self, tx: Transaction) -> None:
+        tx.run("DROP TABLE search_words")
+        tx.run(search_schema.SQLITE[0])
 
-def _by_words(tx: Transaction, query: Query, words: Sequence[str]) -> list[Hit]:
-    """Entries that have all the words; if these are few, then those that have any."""
-    hits = _matching(tx, query, " AND ".join(f'"{word}"' for word in words))
-    if len(hits) < query.limit and len(words) > 1:
-        known = {hit.entry.key for hit in hits}
-        some = _matching(tx, query, " OR ".join(f'"{word}"' for word in words))
-        hits += [hit for hit in some if hit.entry.key not in known][: query.limit - len(hits)]
-    return hits
+    def ranked(self, tx: Transaction, query: Query, words: Sequence[str], limit: int) -> Ranked:
+        quoted = [f'"{word}"' for word in words]
+        found = _matching(tx, query, " AND ".join(quoted), limit)
+        if len(found) < limit and len(words) > 1:
+            known = {entry for entry, _ in found}
+            some = _matching(tx, query, " OR ".join(quoted), limit)
+            found += [one for one in some if one[0] not in known][: limit - len(found)]
+        return found
 
 
-def _matching(tx: Transaction, query: Query, wanted: str) -> list[Hit]:
-    # The scope is checked once more on the rows: a word of the index is a digest, the row has the tenant itself.
-    rows = tx.rows(
-        f"SELECT {COLUMNS}, {RANK} FROM search_words JOIN search_entries e ON e.id = search_words.rowid "  # noqa: S608
-        f"WHERE search_words MATCH ? AND e.tenant = ? ORDER BY {RANK} LIMIT ?",
-        f"scope : ({scope_query(query)}) AND {{title body parts}} : ({wanted})",
-        query.tenant,
-        query.limit,
-    )
-    return [Hit(entry_of(row), -cast("float", row[9])) for row in rows]
+def _matching(tx: Transaction, query: Query, wanted: str, limit: int) -> Ranked:
+    match = f"scope : ({scope_query(query)}) AND {{title body parts}} : ({wanted})"
+    asked = limit
+    while True:
+        rows = tx.rows(
+            f"SELECT rowid, {RANK} FROM search_words WHERE search_words MATCH ? ORDER BY 2 LIMIT ?",  # noqa: S608
+            *(match, asked),
+        )
+        ours = read_entries(tx, query, [cast("int", row[0]) for row in rows])
+        found = [(cast("int", entry), -cast("float", score)) for entry, score in rows if entry in ours]
+        # A word of the scope is a digest. Should two be alike, the rows tell, and others follow.
+        if len(found) >= limit or len(rows) < asked:
+            return found[:limit]
+        asked *= 4
 
 
 def scope_query(query: Query) -> str:
@@ -123,6 +92,119 @@ def scope_query(query: Query) -> str:
     return " AND ".join(f"({group})" for group in groups)
 
 
-def entry_of(row: Sequence[Value]) -> Entry:
-    tenant, kind, thing, part, body, title, namespace, tags, language = cast("tuple[str, ...]", row[:9])
-    return Entry(Key(tenant, kind, thing, part), body, title, namespace, tuple(json.loads(tags)), language)
+class Held:
+    """One tenant's codes in memory, as of a change."""
+
+    __slots__ = ("change", "codes", "mark", "model")
+
+    def __init__(self, codes: "Codes", model: str, change: int, mark: bytes) -> None:
+        self.codes = codes
+        self.model = model
+        self.change = change
+        self.mark = mark
+
+
+class CodeVectors:
+    """Vectors in the file, their codes in memory: read when a tenant is first searched, then kept up to date by what changed."""
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[str, Held] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def nbytes(self) -> int:
+        """What the codes in memory take."""
+        with self._lock:
+            return sum(held.codes.nbytes for held in self._held.values())
+
+    def prepare(self, tx: Transaction, model: str, dimensions: int) -> bool:  # noqa: ARG002 - any model will do
+        return True
+
+    def is_there(self, tx: Transaction) -> bool:  # noqa: ARG002 - always
+        return True
+
+    def write(self, tx: Transaction, model: str, waiting: Sequence[Waiting], vectors: "Vectors") -> None:
+        from cellwright.storage.vectors import code_of, quantized  # noqa: PLC0415 - numpy is an optional part
+
+        for one, vector in zip(waiting, vectors, strict=True):
+            tx.run(
+                "INSERT OR REPLACE INTO search_vectors (tenant, entry, model, digest, code, vector) VALUES (?, ?, ?, ?, ?, ?)",
+                *(one.tenant, one.id, model, one.digest, code_of(vector), quantized(vector)),
+            )
+            self.rescope(tx, one.tenant, one.id)
+        tx.run("DELETE FROM search_changes WHERE number <= (SELECT max(number) FROM search_changes) - ?", CHANGES_KEPT)
+
+    def rescope(self, tx: Transaction, tenant: str, entry: int) -> None:
+        tx.run("INSERT INTO search_changes (tenant, entry) VALUES (?, ?)", tenant, entry)
+
+    def remove(self, tx: Transaction, tenant: str, entry: int) -> None:
+        if tx.run("DELETE FROM search_vectors WHERE tenant = ? AND entry = ?", tenant, entry):
+            self.rescope(tx, tenant, entry)
+
+    def clear(self, tx: Transaction) -> None:
+        tx.run("DELETE FROM search_vectors")
+        tx.run("DELETE FROM search_changes")
+
+    def ranked(self, tx: Transaction, query: Query, model: str, vector: "Vectors", limit: int) -> Ranked:
+        from cellwright.storage.vectors import cosines  # noqa: PLC0415 - numpy is an optional part
+
+        candidates = self._codes(tx, query.tenant, model).nearest(vector, query, max(RESCORED, limit))
+        if not candidates:
+            return []
+        rows = tx.rows(
+            "SELECT entry, vector FROM search_vectors WHERE tenant = ? AND model = ? "  # noqa: S608 - our own numbers
+            f"AND entry IN ({', '.join(map(str, candidates))})",
+            *(query.tenant, model),
+        )
+        if not rows:
+            return []
+        scores = cosines(vector, [cast("bytes", row[1]) for row in rows]).tolist()
+        found = sorted(((cast("int", row[0]), score) for row, score in zip(rows, scores, strict=True)), key=_by_score)
+        return found[:limit]
+
+    def _codes(self, tx: Transaction, tenant: str, model: str) -> "Codes":
+        from cellwright.storage.vectors import codes_of  # noqa: PLC0415 - numpy is an optional part
+
+        with self._lock:
+            held = self._held.get(tenant)
+            change, mark = cast("tuple[int, bytes]", tx.row(f"{LAST_CHANGE} ORDER BY number DESC LIMIT 1") or (0, b""))
+            if held is None or held.model != model or not _continues(tx, held):
+                held = Held(codes_of(tx.rows(CODES, tenant, model)), model, change, mark)
+            elif held.change < change:
+                held = self._refreshed(tx, tenant, held, change, mark)
+            self._held[tenant] = held
+            self._held.move_to_end(tenant)
+            while len(self._held) > 1 and sum(len(one.codes.ids) for one in self._held.values()) > MOST_CACHED:
+                self._held.popitem(last=False)
+            return held.codes
+
+    def _refreshed(self, tx: Transaction, tenant: str, held: Held, change: int, mark: bytes) -> Held:
+        from cellwright.storage.vectors import codes_of  # noqa: PLC0415 - numpy is an optional part
+
+        found = tx.rows(
+            "SELECT DISTINCT entry FROM search_changes WHERE number > ? AND tenant = ?", held.change, tenant
+        )
+        ids = [cast("int", entry) for (entry,) in found]
+        if not ids:
+            return Held(held.codes, held.model, change, mark)
+        if not len(held.codes.ids) or len(ids) > len(held.codes.ids) // 2:
+            return Held(codes_of(tx.rows(CODES, tenant, held.model)), held.model, change, mark)
+        rows = tx.rows(f"{CODES} AND v.entry IN ({', '.join(map(str, ids))})", tenant, held.model)
+        return Held(held.codes.changed(ids, rows), held.model, change, mark)
+
+
+LAST_CHANGE = "SELECT number, mark FROM search_changes"
+CODES = (
+    "SELECT v.entry, v.code, e.kind, e.namespace, e.tags FROM search_vectors v "
+    "JOIN search_entries e ON e.id = v.entry AND e.tenant = v.tenant WHERE v.tenant = ? AND v.model = ?"
+)
+
+
+def _continues(tx: Transaction, held: Held) -> bool:
+    """Whether everything since the change that memory knows is told; not so if it was long ago, or in another file."""
+    row = tx.row(f"{LAST_CHANGE} WHERE number = ?", held.change)
+    return row is not None and row[1] == held.mark
+
+
+def _by_score(found: tuple[int, float]) -> float:
+    return -found[1]

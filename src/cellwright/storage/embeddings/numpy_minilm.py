@@ -78,7 +78,7 @@ def _erf(x: Array) -> Array:
     series = np.zeros_like(t)
     for factor in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592):
         series = (series + np.float32(factor)) * t
-    return np.sign(x) * (1 - series * np.exp(-size * size))
+    return (np.sign(x) * (1 - series * np.exp(-size * size))).astype(np.float32)
 
 
 class NumpyMiniLM:
@@ -129,7 +129,9 @@ def _layer(graph: Graph, weights: dict[str, str], place: str) -> Layer:
         return Linear(graph.weight(weights[bias]), graph.weight(bias))
 
     return Layer(
-        *(linear(f"attention.self.{name}") for name in ("query", "key", "value")),
+        linear("attention.self.query"),
+        linear("attention.self.key"),
+        linear("attention.self.value"),
         linear("attention.output.dense"),
         _norm(graph, f"{place}.attention.output"),
         linear("intermediate.dense"),

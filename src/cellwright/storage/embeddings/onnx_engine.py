@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import onnxruntime
+import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
 
 from cellwright.storage.embeddings.batches import Numbers, Vectors, in_batches, mean_of_tokens
 from cellwright.storage.embeddings.tokenizer import WordPiece
@@ -20,13 +20,14 @@ class OnnxModel:
     def __init__(self, name: str, file: Path, tokenizer: WordPiece) -> None:
         self.name = name
         self._tokenizer = tokenizer
-        options: Any = onnxruntime.SessionOptions()
+        runtime: Any = onnxruntime
+        options = runtime.SessionOptions()
         options.intra_op_num_threads = THREADS
         options.inter_op_num_threads = 1
         # The arena keeps the most that any batch ever needed: hundreds of megabytes.
         options.enable_cpu_mem_arena = False
         options.log_severity_level = 3
-        self._session: Any = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        self._session = runtime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
         self._inputs = [cast("str", one.name) for one in self._session.get_inputs()]
 
     def embed(self, texts: Sequence[str]) -> Vectors:

@@ -81,7 +81,8 @@ def _add_constant(constants: dict[str, NDArray[np.float32] | NDArray[np.int8]], 
             case _:
                 pass
     if kind in {FLOAT, INT8}:
-        constants[name] = np.frombuffer(raw, np.float32 if kind == FLOAT else np.int8).reshape(shape)
+        values = np.frombuffer(raw, np.float32) if kind == FLOAT else np.frombuffer(raw, np.int8)
+        constants[name] = values.reshape(shape)
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:

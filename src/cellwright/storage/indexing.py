@@ -1,0 +1,139 @@
+"""Vectors for what was written, a moment later: a thread of its own, so that neither the event loop nor a writer waits for a model.
+
+What waits stands in the database, written with the entry itself: a process that ends leaves it to the next one. Two at once do work
+twice at worst, because a vector is only kept if the entry still has the text that it is of.
+"""
+
+import asyncio
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from cellwright.core.errors import CellwrightError
+from cellwright.storage import entries
+from cellwright.storage.database import Database, Transaction
+from cellwright.storage.embeddings.models import Models
+from cellwright.storage.embeddings.port import Embedder
+from cellwright.storage.ports import VectorIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cellwright.storage.embeddings.port import Vectors
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 4
+GATHER_SECONDS = 0.03
+"""After a wake: what is written together is embedded together, and its transaction gets time to end."""
+LOOKS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+"""Pauses between looks that find nothing: a wake comes from inside a transaction, which may take a while."""
+IDLE_SECONDS = 60.0
+FAILED_SECONDS = 5.0
+CLOSE_SECONDS = 10.0
+
+
+class Indexer:
+    """The thread, if there is anything to do and a model to do it with."""
+
+    def __init__(self, database: Database, vectors: VectorIndex, models: Models) -> None:
+        self._database = database
+        self._vectors = vectors
+        self._models = models
+        self._lock = threading.Lock()
+        self._wanted = threading.Event()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def wake(self) -> None:
+        """Something may wait for a vector. From any thread."""
+        if self._closed or not self._models.wanted:
+            return
+        self._wanted.set()
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="cellwright-embed", daemon=True)
+                self._thread.start()
+
+    async def close(self) -> None:
+        self._closed = True
+        self._wanted.set()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, CLOSE_SECONDS)
+
+    async def finish(self, progress: "Callable[[int, int], None]") -> None:
+        """Do all that waits, here and now: for a command that nobody else waits for."""
+        embedder = await asyncio.to_thread(self._models.load)
+        if embedder is None or not await self._begin(embedder):
+            return
+        total = await self._database.read(entries.count_waiting)
+        done = 0
+        while count := await self._step(embedder):
+            done += count
+            progress(min(done, total), total)
+
+    def _run(self) -> None:
+        embedder = self._models.load()
+        if embedder is not None:
+            # A loop of its own: the database is asked as everywhere, but from here.
+            asyncio.run(self._work(embedder))
+
+    async def _work(self, embedder: Embedder) -> None:
+        begun = False
+        looks = 0
+        while not self._closed:
+            try:
+                begun = begun or await self._begin(embedder)
+                if not begun:
+                    return
+                did = await self._step(embedder)
+            except CellwrightError as error:
+                log.warning("not_embedded error=%s", error.message)
+                self._pause(FAILED_SECONDS)
+                continue
+            looks = 0 if did else looks + 1
+            if not did and self._pause(LOOKS[looks - 1] if looks <= len(LOOKS) else IDLE_SECONDS):
+                looks = 0
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait, at most until woken. Whether that was so."""
+        woken = self._wanted.wait(seconds)
+        if woken and not self._closed:
+            threading.Event().wait(GATHER_SECONDS)
+            self._wanted.clear()
+        return woken
+
+    async def _begin(self, embedder: Embedder) -> bool:
+        """Say whose vectors are kept from now on. False if this database keeps none."""
+        dimensions = embedder.embed([""]).shape[1]
+        return await self._database.write(lambda tx: self._adopted(tx, embedder.name, dimensions))
+
+    def _adopted(self, tx: Transaction, model: str, dimensions: int) -> bool:
+        if not self._vectors.prepare(tx, model, dimensions):
+            return False
+        entries.adopt_model(tx, model)
+        return True
+
+    async def _step(self, embedder: Embedder) -> int:
+        """Embed what comes next. How many entries that were; 0 once there are none."""
+        batch = await self._database.read(lambda tx: entries.take_waiting(tx, embedder.name, AT_ONCE))
+        waiting = [one for one in batch.waiting if one.text]
+        vectors = embedder.embed([one.text for one in waiting]) if waiting else None
+        if batch.waiting or batch.replaced_up_to is not None:
+            await self._database.write(lambda tx: self._written(tx, embedder.name, batch, vectors))
+        return len(batch.waiting)
+
+    def _written(self, tx: Transaction, model: str, batch: entries.Batch, vectors: "Vectors | None") -> None:
+        if entries.read_state(tx).model != model:
+            return
+        waiting = [one for one in batch.waiting if one.text]
+        current = [number for number, one in enumerate(waiting) if entries.still_current(tx, one)]
+        if vectors is not None and current:
+            self._vectors.write(tx, model, [waiting[number] for number in current], vectors[current])
+        for number in current:
+            entries.dequeue(tx, waiting[number].id)
+        for one in batch.waiting:
+            if not one.text:
+                entries.dequeue(tx, one.id)
+        if batch.replaced_up_to is not None:
+            entries.note_replaced(tx, batch.replaced_up_to)
