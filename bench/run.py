@@ -15,20 +15,24 @@ from pathlib import Path
 from extension import extension
 from measure import Benchmark, Plan, Row
 from notebooks import notebooks
+from pads import pads
 from programs import HTTP, STDIO
 from search import search
 from servers import serving
 from wire import BenchError
 
 from storage import storage
+from thinking import thinking
 
 BENCHMARKS: dict[str, Benchmark] = {
     "stdio": partial(serving, STDIO),
     "http": partial(serving, HTTP),
     "notebooks": notebooks,
     "extension": extension,
+    "pads": pads,
     "search": search,
     "storage": storage,
+    "thinking": thinking,
 }
 
 

@@ -9,6 +9,7 @@ from mcp import types as wire
 from cellwright.app.catalogue import OfferedTool
 from cellwright.app.results import Answer
 from cellwright.core.errors import CellwrightError
+from cellwright.core.prompts import Prompt
 from cellwright.core.toolset import Effect, Image, Link
 
 
@@ -27,6 +28,19 @@ def describe(offered: OfferedTool) -> wire.Tool:
             idempotent_hint=tool.idempotent,
             open_world_hint=tool.effect is Effect.RUN,
         ),
+    )
+
+
+def prompt_of(prompt: Prompt) -> wire.Prompt:
+    """A prompt as clients see it."""
+    return wire.Prompt(
+        name=prompt.name,
+        title=prompt.title,
+        description=prompt.description,
+        arguments=[
+            wire.PromptArgument(name=one.name, description=one.description, required=one.required)
+            for one in prompt.arguments
+        ],
     )
 
 
@@ -68,5 +82,5 @@ def protocol_error(error: CellwrightError, uri: str | None = None) -> MCPError:
     """A failure where the protocol wants an error of its own, not a result."""
     data: dict[str, Any] = {**error.as_json()}
     if uri is not None:
-        data |= {"uri": uri, "resource": uri, "reason": error.code}
+        data |= {"uri": uri, "resource": uri, "reason": error.details.get("reason", error.code)}
     return MCPError(error.rpc_code, str(error), data)

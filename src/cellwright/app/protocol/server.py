@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from secrets import token_hex
-from typing import Any
+from typing import Any, Protocol
 
 from mcp import MCPError
 from mcp import types as wire
@@ -16,11 +16,12 @@ from pydantic import Field
 from cellwright.app.catalogue import Catalogue, OfferedTool, Selection
 from cellwright.app.gate import MODERN, PRINCIPAL_KEY
 from cellwright.app.log import log_event
-from cellwright.app.protocol.convert import as_result, content_of, describe, protocol_error
+from cellwright.app.protocol.convert import as_result, content_of, describe, prompt_of, protocol_error
 from cellwright.app.protocol.watching import Context, Watching
 from cellwright.app.results import Answer, answer_error, answer_result, masked
 from cellwright.app.tasks import Task, Tasks
 from cellwright.core.errors import INTERNAL_ERROR, INTERNAL_MESSAGE, CellwrightError, InvalidUri, NotFound
+from cellwright.core.prompts import Prompt
 from cellwright.core.resources import Changes, Resources
 from cellwright.core.types import Call, Principal, Secret
 
@@ -35,6 +36,16 @@ HEADER_READ_ONLY = "x-mcp-readonly"
 
 Observe = Callable[[str, str, float], None]
 """Told of every tool call: tool, outcome, seconds."""
+
+
+class Recorder(Protocol):
+    """Who keeps what was done. Both are called on the path of a request and must return at once."""
+
+    def called(self, call: Call, tool: str, arguments: Mapping[str, Any], outcome: str) -> None: ...
+
+    def left(self, session_key: str) -> None:
+        """A handshake-era connection ended."""
+        ...
 
 
 class TaskParams(wire.RequestParams):
@@ -53,11 +64,13 @@ class CellwrightServer(Server[None]):
         instructions: str,
         catalogue: Catalogue,
         resources: Sequence[Resources],
+        prompts: Sequence[Prompt] = (),
         changes: Changes,
         tasks: Tasks,
         result_tokens: int,
         local: Principal | None = None,
         observe: Observe = lambda _tool, _outcome, _seconds: None,
+        recorder: Recorder | None = None,
         telemetry: bool = False,
         secrets: Sequence[Secret] = (),
     ) -> None:
@@ -82,15 +95,20 @@ class CellwrightServer(Server[None]):
             on_unsubscribe_resource=self._watching.unsubscribe,
             on_subscriptions_listen=self._watching.listen,
             on_completion=self.complete,
+            on_list_prompts=self.list_prompts,
+            on_get_prompt=self.get_prompt,
         )
         if not telemetry:
             self.middleware.clear()
         self._catalogue = catalogue
+        self._prompts = {prompt.name: prompt for prompt in prompts}
         self._resources = {provider.scheme: provider for provider in resources}
         self._tasks = tasks
         self._result_tokens = result_tokens
         self._local = local
         self._observe = observe
+        self._recorder = recorder
+        self._connected: set[str] = set()
         self._secrets = [secret.reveal() for secret in secrets if len(secret.reveal()) >= SHORTEST_SECRET]
         self.extensions[TASKS_EXTENSION] = {}
         # Not by the constructor, whose type does not know the shape of a task.
@@ -146,6 +164,7 @@ class CellwrightServer(Server[None]):
                 return as_result(answer_error(error))
             raise protocol_error(error) from None
         arguments = params.arguments or {}
+        self._tell_when_it_leaves(ctx, call)
         if offered.tool.long and _knows_tasks(ctx):
             return await self._call_as_task(call, offered, arguments)
         return as_result(await self._run(call, offered, arguments))
@@ -170,6 +189,8 @@ class CellwrightServer(Server[None]):
         finally:
             spent = time.perf_counter() - started
             self._observe(offered.name, outcome, spent)
+            if self._recorder is not None:
+                self._recorder.called(call, offered.name, arguments, outcome)
             log_event(
                 "tool",
                 tool=offered.name,
@@ -179,6 +200,15 @@ class CellwrightServer(Server[None]):
                 request=call.request_id,
             )
         return answer
+
+    def _tell_when_it_leaves(self, ctx: Context, call: Call) -> None:
+        """The session of a handshake-era connection ends with it."""
+        if self._recorder is None or call.connection is None or call.session in self._connected:
+            return
+        self._connected.add(call.session)
+        stack = ctx.session._connection.exit_stack  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        stack.callback(self._recorder.left, call.session)
+        stack.callback(self._connected.discard, call.session)
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
         return self._catalogue.schema(name)
@@ -304,6 +334,26 @@ class CellwrightServer(Server[None]):
         return wire.CompleteResult(
             completion=wire.Completion(values=shown, total=len(values), has_more=len(values) > len(shown))
         )
+
+    # -- prompts -------------------------------------------------------------------------------------------------------------
+
+    async def list_prompts(self, ctx: Context, params: wire.PaginatedRequestParams | None) -> wire.ListPromptsResult:
+        del ctx, params
+        return wire.ListPromptsResult(prompts=[prompt_of(prompt) for prompt in self._prompts.values()])
+
+    async def get_prompt(
+        self, ctx: Context, params: wire.GetPromptRequestParams
+    ) -> wire.GetPromptResult | wire.InputRequiredResult:
+        del ctx
+        prompt = self._prompts.get(params.name)
+        try:
+            if prompt is None:
+                raise NotFound(f"no prompt {params.name[:80]!r}", hint=f"there are: {', '.join(self._prompts)}")
+            text = prompt.write(params.arguments or {})
+        except CellwrightError as error:
+            raise protocol_error(error) from None
+        message = wire.PromptMessage(role="user", content=wire.TextContent(type="text", text=text))
+        return wire.GetPromptResult(description=prompt.description, messages=[message])
 
     # -- life ----------------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""Thinking notebooks: ephemeral books with reasoning templates, run in kernels of their own and read as `notebook://` resources."""

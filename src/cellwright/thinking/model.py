@@ -1,0 +1,172 @@
+"""Thinking notebooks as values. Times are microseconds since 1970 (UTC)."""
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from cellwright.core.errors import InvalidArgument, NotFound
+from cellwright.core.formats.model import Book, BookCell, Kind, language_named
+
+JsonObject = dict[str, Any]
+
+BLANK = "generic"
+"""What stands where the pattern's name would, for a notebook that was made from none."""
+MAX_TITLE = 200
+_LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+#._-]{0,39}")
+_FILENAME = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.[A-Za-z0-9]+")
+_CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_HANDLE = re.compile(r"[a-z]{1,3}-[0-9a-f]{20}")
+SAME_KERNEL = ({"javascript", "typescript"},)
+"""Languages that one kernel runs."""
+
+
+class Pattern(Protocol):
+    """A reasoning template: what a notebook can be made from."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def book(self) -> Book: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one principal may have, and for how long."""
+
+    notebooks: int = 50
+    cells: int = 500
+    output_bytes: int = 1 << 20
+    source_bytes: int = 1 << 20
+    ttl: float = 1800.0
+    """Seconds without use after which a notebook is gone."""
+    kernels: int = 4
+    kernel_idle: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One notebook of one principal: the only way a notebook is ever named to the database."""
+
+    owner: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    id: str
+    kind: Kind
+    source: str
+    language: str = ""
+    """Of code: its own language; empty means the notebook's."""
+    filename: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    execution_count: int | None = None
+    outputs: tuple[JsonObject, ...] = ()
+    status: str = "idle"
+    """idle, queued, running, or failed: how its last run stands."""
+
+    def book_cell(self) -> BookCell:
+        return BookCell(
+            self.kind,
+            self.source,
+            self.language,
+            self.filename,
+            self.id,
+            self.execution_count,
+            self.outputs,
+            self.metadata,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """A notebook without its cells."""
+
+    id: str
+    session: str
+    title: str
+    language: str
+    pattern: str
+    """Of the template it was made from; empty if from none."""
+    metadata: Mapping[str, Any]
+    created: int
+    modified: int
+    used: int
+    executed: int | None = None
+    executions: int = 0
+    cell_count: int = 0
+    version: int = 1
+    """Grows with every change, outputs included."""
+    kernel: str = ""
+    """The kernel it last ran in, which may be gone."""
+    has_errors: bool = False
+
+    @property
+    def uri(self) -> str:
+        return f"notebook://{self.session}/{self.id}"
+
+    def runs(self, cell: Cell) -> bool:
+        """Whether this notebook's kernel can run the cell."""
+        if cell.kind is not Kind.CODE:
+            return False
+        languages = {language_named(cell.language or self.language), language_named(self.language)}
+        return len(languages) == 1 or any(languages <= same for same in SAME_KERNEL)
+
+    def book(self, cells: Sequence[Cell]) -> Book:
+        metadata = {**self.metadata, **({"pattern": self.pattern} if self.pattern else {})}
+        return Book(self.title, self.language, tuple(cell.book_cell() for cell in cells), metadata)
+
+
+def new_notebook_id() -> str:
+    return f"nb-{secrets.token_hex(10)}"
+
+
+def new_session_handle() -> str:
+    return f"s-{secrets.token_hex(10)}"
+
+
+def new_cell_id() -> str:
+    return secrets.token_hex(4)
+
+
+def no_notebook() -> NotFound:
+    """The same words for what never existed, what is another's and what has expired."""
+    return NotFound("Notebook not found", hint="notebook://list has yours; notebook_create makes one")
+
+
+def checked_handle(given: str) -> str:
+    """A notebook's or session's handle. What cannot be one is simply not found: guessing teaches nothing."""
+    if not _HANDLE.fullmatch(given):
+        raise no_notebook()
+    return given
+
+
+def checked_title(given: str) -> str:
+    title = " ".join(given.split())
+    if not title or len(title) > MAX_TITLE or "\0" in title:
+        raise InvalidArgument(f"a title is one line of 1 to {MAX_TITLE} characters")
+    return title
+
+
+def checked_language(given: str) -> str:
+    if not _LANGUAGE.fullmatch(given.strip()):
+        raise InvalidArgument(f"{given[:60]!a} is not the name of a language", hint="python, javascript, bash, …")
+    return language_named(given)
+
+
+def checked_filename(given: str) -> str:
+    if len(given) > MAX_TITLE or not _FILENAME.fullmatch(given):
+        raise InvalidArgument(
+            f"{given[:60]!a} is not a file name", hint="letters, digits, - and _ with an extension: tree-node.js"
+        )
+    return given
+
+
+def is_cell_id(given: str) -> bool:
+    return _CELL_ID.fullmatch(given) is not None

@@ -1,0 +1,177 @@
+"""A notebook as text to be read: cleaned, in any format, made once for each version."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from pydantic_core import to_json
+
+from cellwright.core.formats.formats import FORMATS
+from cellwright.core.formats.model import language_named, mime_of
+from cellwright.core.running import CellOutcome, RunView
+from cellwright.thinking.model import Cell, JsonObject, Key, Notebook
+from cellwright.thinking.outputs import Cleaner
+
+CACHED_CHARACTERS = 16 * 1024 * 1024
+JSON_MIME = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A notebook, or something of it, for a model."""
+
+    body: str
+    mime_type: str
+    losses: tuple[str, ...] = ()
+    hidden: int = 0
+
+
+def moment(microseconds: int | None) -> str | None:
+    """A time of ours as ISO 8601 in UTC."""
+    if microseconds is None:
+        return None
+    return (
+        datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
+
+
+def time_of(found: datetime | None) -> str | None:
+    return None if found is None else moment(int(found.timestamp() * 1_000_000))
+
+
+def meta_of(notebook: Notebook) -> JsonObject:
+    """What every content item of a notebook says about it; what it does not have (a pattern, a run) is left out."""
+    about = {
+        "sessionId": notebook.session,
+        "notebookId": notebook.id,
+        "pattern": notebook.pattern or None,
+        "cellCount": notebook.cell_count,
+        "createdAt": moment(notebook.created),
+        "lastModified": moment(notebook.modified),
+        "lastExecuted": moment(notebook.executed),
+        "totalExecutions": notebook.executions,
+        "hasErrors": notebook.has_errors,
+    }
+    return {name: value for name, value in about.items() if value is not None}
+
+
+def cleaned_cells(cells: Sequence[Cell], cleaner: Cleaner) -> list[Cell]:
+    return [
+        replace(
+            cell,
+            source=cleaner.text(cell.source),
+            filename=cleaner.text(cell.filename),
+            language=cleaner.text(cell.language),
+            outputs=tuple(cleaner.json(output) for output in cell.outputs),
+            metadata=cleaner.json(dict(cell.metadata)),
+        )
+        for cell in cells
+    ]
+
+
+def as_format(notebook: Notebook, cells: Sequence[Cell], name: str) -> Text:
+    """The notebook as a file of this format, or its `cells`."""
+    cleaner = Cleaner()
+    shown = cleaned_cells(cells, cleaner)
+    about = replace(
+        notebook, title=cleaner.text(notebook.title) or "Untitled", metadata=cleaner.json(dict(notebook.metadata))
+    )
+    if name == "cells":
+        body = to_json([cell_json(about, cell) for cell in shown]).decode()
+        return Text(body, JSON_MIME, hidden=cleaner.hidden)
+    made = FORMATS[name].encode(about.book(shown))
+    return Text(made.text, made.mime_type, made.losses, cleaner.hidden)
+
+
+def cell_meta(notebook: Notebook, cell: Cell) -> JsonObject:
+    language = language_named(cell.language or notebook.language) if cell.kind.value == "code" else cell.kind.value
+    return {
+        "cellId": cell.id,
+        "cellType": cell.kind.value,
+        "language": language,
+        "filename": cell.filename or None,
+        "status": cell.status,
+        "hasOutputs": bool(cell.outputs),
+    }
+
+
+def cell_json(notebook: Notebook, cell: Cell) -> JsonObject:
+    """A cell with its outputs."""
+    about = cell_meta(notebook, cell)
+    return {
+        "id": cell.id,
+        "type": cell.kind.value,
+        "source": cell.source,
+        **{key: about[key] for key in ("language", "filename", "status") if about[key]},
+        "executionCount": cell.execution_count,
+        "outputs": list(cell.outputs),
+    }
+
+
+def cell_source(notebook: Notebook, cell: Cell) -> Text:
+    cleaner = Cleaner()
+    return Text(cleaner.text(cell.source), mime_of(str(cell_meta(notebook, cell)["language"])), hidden=cleaner.hidden)
+
+
+def execution_json(view: RunView, outputs: Callable[[CellOutcome], object]) -> JsonObject:
+    """A run: how it stands, what its cells put out, when."""
+    return {
+        "id": view.id,
+        "status": view.status.value,
+        "createdAt": time_of(view.created),
+        "startedAt": time_of(view.started),
+        "endedAt": time_of(view.ended),
+        "durationMs": _duration(view.started, view.ended),
+        "notes": list(view.notes),
+        "cells": [{**outcome_json(cell), "outputs": outputs(cell)} for cell in view.cells],
+    }
+
+
+def outcome_json(cell: CellOutcome) -> JsonObject:
+    """A cell's run without its outputs."""
+    made: JsonObject = {
+        "cellId": cell.cell_id,
+        "status": cell.status.value,
+        "executionCount": cell.execution_count,
+        "startedAt": time_of(cell.started),
+        "endedAt": time_of(cell.ended),
+        "durationMs": _duration(cell.started, cell.ended),
+    }
+    if cell.problem is not None:
+        made["error"] = {"name": cell.problem.name, "value": cell.problem.value, "hint": cell.problem.hint}
+    if cell.notes:
+        made["notes"] = list(cell.notes)
+    return made
+
+
+def _duration(started: datetime | None, ended: datetime | None) -> int | None:
+    return None if started is None or ended is None else round((ended - started).total_seconds() * 1000)
+
+
+class Texts:
+    """What was made of which version: writing a long notebook out costs more than everything else about reading it."""
+
+    def __init__(self) -> None:
+        self._made: OrderedDict[tuple[Key, str], tuple[int, Text]] = OrderedDict()
+        self._characters = 0
+
+    def get(self, key: Key, name: str, version: int) -> Text | None:
+        found = self._made.get((key, name))
+        return found[1] if found is not None and found[0] == version else None
+
+    def put(self, key: Key, name: str, version: int, text: Text) -> None:
+        self._drop((key, name))
+        self._made[key, name] = (version, text)
+        self._characters += len(text.body)
+        while self._characters > CACHED_CHARACTERS and self._made:
+            self._drop(next(iter(self._made)))
+
+    def forget(self, key: Key) -> None:
+        for one in [one for one in self._made if one[0] == key]:
+            self._drop(one)
+
+    def _drop(self, one: tuple[Key, str]) -> None:
+        found = self._made.pop(one, None)
+        if found is not None:
+            self._characters -= len(found[1].body)

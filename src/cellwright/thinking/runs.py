@@ -1,0 +1,176 @@
+"""Runs that are under way: followed to their end, what they put out stored and told on the way."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from cellwright.core.errors import CellwrightError
+from cellwright.core.formats.model import Kind
+from cellwright.core.running import CellOutcome, Run, RunStatus, RunView
+from cellwright.storage.database import Database, Transaction
+from cellwright.thinking.model import Cell, JsonObject, Key, Limits
+from cellwright.thinking.outputs import bounded
+from cellwright.thinking.reading import execution_json
+from cellwright.thinking.store import NotebookStore
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.5
+Announce = Callable[[Key, Sequence[str], str], None]
+"""Told when cells of a notebook have something new, and in which run."""
+
+
+@dataclass(eq=False, slots=True)
+class Following:
+    """A run of a notebook and the task that stores it."""
+
+    key: Key
+    run: Run
+    stored: set[str] = field(default_factory=set[str])
+    problem: str = ""
+    """Why the result could not be stored, if so."""
+    task: asyncio.Task[None] | None = None
+
+
+class Runs:
+    def __init__(
+        self,
+        database: Database,
+        store: NotebookStore,
+        limits: Limits,
+        now: Callable[[], int],
+        announce: Announce,
+        ended: Callable[[Key, RunView], None],
+    ) -> None:
+        self._database = database
+        self._store = store
+        self._limits = limits
+        self._now = now
+        self._announce = announce
+        self._ended = ended
+        self._following: dict[Key, list[Following]] = {}
+
+    def busy(self, key: Key) -> bool:
+        return key in self._following
+
+    def keys(self) -> tuple[Key, ...]:
+        return tuple(self._following)
+
+    def find(self, key: Key, execution_id: str) -> RunView | None:
+        return next((one.run.view() for one in self._following.get(key, ()) if one.run.id == execution_id), None)
+
+    def follow(self, key: Key, run: Run) -> Following:
+        following = Following(key, run)
+        self._following.setdefault(key, []).append(following)
+        following.task = asyncio.create_task(self._follow(following))
+        return following
+
+    async def stored(self, following: Following) -> None:
+        """Wait until what has ended is stored."""
+        if following.task is not None:
+            await asyncio.shield(following.task)
+
+    async def cancel(self, key: Key) -> None:
+        """Stop everything that this notebook runs."""
+        for following in tuple(self._following.get(key, ())):
+            try:
+                await following.run.cancel()
+            except CellwrightError as error:
+                log.info("run_not_cancelled execution=%s error=%s", following.run.id, error)
+
+    def overlaid(self, key: Key, cells: Iterable[Cell]) -> list[Cell]:
+        """The cells as they are now, with what their runs have put out and nobody has stored yet."""
+        news: dict[str, CellOutcome] = {}
+        for following in self._following.get(key, ()):
+            news |= {one.cell_id: one for one in following.run.view().cells if one.cell_id not in following.stored}
+        return [self._with(cell, news[cell.id]) if cell.id in news else cell for cell in cells]
+
+    def _with(self, cell: Cell, outcome: CellOutcome) -> Cell:
+        match outcome.status:
+            case RunStatus.QUEUED:
+                return replace(cell, status="queued")
+            case RunStatus.NOT_RUN:
+                return cell
+            case _:
+                return self._outcome(cell, outcome)
+
+    def _outcome(self, cell: Cell, outcome: CellOutcome) -> Cell:
+        status = {RunStatus.RUNNING: "running", RunStatus.DONE: "idle"}.get(outcome.status, "failed")
+        outputs = bounded(_with_problem(outcome), self._limits.output_bytes)
+        return replace(cell, status=status, outputs=outputs, execution_count=outcome.execution_count)
+
+    async def _follow(self, following: Following) -> None:
+        run, mark = following.run, None
+        try:
+            while not run.ended:
+                await run.wait(LOOK_SECONDS)
+                if not run.ended and run.mark != mark:
+                    mark = run.mark
+                    await self._store_ended(following, run.view())
+                    self._tell(following)
+            await self._store_all(following, run.view())
+        except CellwrightError as error:
+            log.warning("run_not_stored execution=%s error=%s", run.id, error)
+            following.problem = f"The outputs could not be stored: {error.message}"
+        finally:
+            self._forget(following)
+            self._ended(following.key, run.view())
+            self._tell(following)
+
+    def _tell(self, following: Following) -> None:
+        run = following.run
+        self._announce(following.key, [cell.cell_id for cell in run.view().cells], run.id)
+
+    def _forget(self, following: Following) -> None:
+        left = [one for one in self._following.get(following.key, ()) if one is not following]
+        if left:
+            self._following[following.key] = left
+        else:
+            self._following.pop(following.key, None)
+
+    def _news(self, following: Following, view: RunView) -> list[Cell]:
+        ended = [one for one in view.cells if one.status.ended and one.cell_id not in following.stored]
+        return [self._outcome(_placeholder(one.cell_id), one) for one in ended if one.status is not RunStatus.NOT_RUN]
+
+    async def _store_ended(self, following: Following, view: RunView) -> None:
+        cells = self._news(following, view)
+        if cells:
+            now = self._now()
+            await self._database.write(lambda tx: self._store.note_outcomes(tx, following.key, cells, now))
+            following.stored |= {cell.id for cell in cells}
+
+    async def _store_all(self, following: Following, view: RunView) -> None:
+        cells, now = self._news(following, view), self._now()
+        body = self._body(view)
+
+        def work(tx: Transaction) -> None:
+            if self._store.note_outcomes(tx, following.key, cells, now):
+                self._store.note_execution(tx, following.key, view.id, body, now)
+
+        await self._database.write(work)
+        following.stored |= {cell.id for cell in cells}
+
+    def _body(self, view: RunView) -> JsonObject:
+        return execution_json(view, lambda cell: list(bounded(_with_problem(cell), self._limits.output_bytes)))
+
+    async def close(self) -> None:
+        """Follow no more. What has ended is stored; what still runs ends with its kernel."""
+        tasks = [one.task for several in self._following.values() for one in several if one.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _placeholder(cell_id: str) -> Cell:
+    return Cell(cell_id, Kind.CODE, "")
+
+
+def _with_problem(outcome: CellOutcome) -> tuple[JsonObject, ...]:
+    """A kernel that died says nothing more: its cell says it, as an error that every notebook can show."""
+    problem = outcome.problem
+    told = any(output.get("output_type") == "error" for output in outcome.outputs)
+    if problem is None or told or outcome.status in (RunStatus.NOT_RUN, RunStatus.DONE):
+        return outcome.outputs
+    error: JsonObject = {"output_type": "error", "ename": problem.name, "evalue": problem.value, "traceback": []}
+    return (*outcome.outputs, error)

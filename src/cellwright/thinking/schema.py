@@ -1,0 +1,59 @@
+"""The tables of thinking notebooks. The owner leads every key, so no query can forget it and stay fast."""
+
+from cellwright.storage.migrations import Migration
+
+TABLES = (
+    """CREATE TABLE thinking_sessions (
+        owner TEXT NOT NULL,
+        name TEXT NOT NULL,
+        handle TEXT NOT NULL,
+        used INTEGER NOT NULL,
+        PRIMARY KEY (owner, name)
+    ) STRICT""",
+    """CREATE TABLE thinking_notebooks (
+        owner TEXT NOT NULL,
+        id TEXT NOT NULL,
+        session TEXT NOT NULL,
+        title TEXT NOT NULL,
+        language TEXT NOT NULL,
+        pattern TEXT NOT NULL,
+        metadata TEXT NOT NULL,
+        created INTEGER NOT NULL,
+        modified INTEGER NOT NULL,
+        used INTEGER NOT NULL,
+        executed INTEGER,
+        executions INTEGER NOT NULL,
+        cell_count INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        kernel TEXT NOT NULL,
+        PRIMARY KEY (owner, id)
+    ) STRICT""",
+    "CREATE INDEX thinking_notebooks_by_use ON thinking_notebooks (used)",
+    """CREATE TABLE thinking_cells (
+        owner TEXT NOT NULL,
+        notebook TEXT NOT NULL,
+        id TEXT NOT NULL,
+        position INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        language TEXT NOT NULL,
+        filename TEXT NOT NULL,
+        failed INTEGER NOT NULL,
+        execution_count INTEGER,
+        metadata TEXT NOT NULL,
+        source TEXT NOT NULL,
+        outputs TEXT NOT NULL,
+        PRIMARY KEY (owner, notebook, id)
+    ) STRICT""",
+    "CREATE INDEX thinking_cells_failed ON thinking_cells (owner, notebook, failed)",
+    """CREATE TABLE thinking_executions (
+        owner TEXT NOT NULL,
+        notebook TEXT NOT NULL,
+        id TEXT NOT NULL,
+        created INTEGER NOT NULL,
+        size INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (owner, notebook, id)
+    ) STRICT""",
+)
+
+MIGRATIONS = (Migration("thinking", 1, TABLES),)

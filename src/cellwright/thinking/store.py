@@ -1,0 +1,211 @@
+"""What may be done to thinking notebooks, as work for one transaction each: owners, limits, the time to live."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from cellwright.core.errors import InvalidArgument, LimitReached, NotFound
+from cellwright.storage.database import Transaction
+from cellwright.thinking import rows
+from cellwright.thinking.model import (
+    Cell,
+    JsonObject,
+    Key,
+    Limits,
+    Notebook,
+    checked_handle,
+    new_session_handle,
+    no_notebook,
+)
+
+KEPT_EXECUTIONS = 50
+KEPT_EXECUTION_CHARACTERS = 8 * 1024 * 1024
+SECOND = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A notebook whose time is over, and the kernel it had."""
+
+    key: Key
+    session: str
+    kernel: str
+
+
+class NotebookStore:
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+
+    def oldest_use(self, now: int) -> int:
+        """What was not used since then is gone, swept away or not."""
+        return now - int(self._limits.ttl * SECOND)
+
+    # -- sessions ------------------------------------------------------------------------------------------------------------
+
+    def session_named(self, tx: Transaction, owner: str, name: str, now: int) -> str:
+        """The handle of a connection, or of the owner where there are none; made when it is first asked for."""
+        tx.run(
+            "INSERT INTO thinking_sessions (owner, name, handle, used) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (owner, name) DO UPDATE SET used = excluded.used",
+            owner,
+            name,
+            new_session_handle(),
+            now,
+        )
+        row = tx.row("SELECT handle FROM thinking_sessions WHERE owner = ? AND name = ?", owner, name)
+        return cast("str", cast("tuple[object, ...]", row)[0])
+
+    def session_given(self, tx: Transaction, owner: str, handle: str, now: int) -> str:
+        """A handle that this owner was given before."""
+        known = tx.run(
+            "UPDATE thinking_sessions SET used = ? WHERE owner = ? AND handle = ?", now, owner, checked_handle(handle)
+        )
+        if not known:
+            raise NotFound("Session not found", hint="leave session out, or give a sessionId from notebook_create")
+        return handle
+
+    # -- notebooks -----------------------------------------------------------------------------------------------------------
+
+    def existing(self, tx: Transaction, key: Key, now: int) -> Notebook:
+        found = rows.read_notebook(tx, key, self.oldest_use(now))
+        if found is None:
+            raise no_notebook()
+        return found
+
+    def all_of(self, tx: Transaction, owner: str, now: int) -> list[Notebook]:
+        return rows.read_notebooks(tx, owner, self.oldest_use(now))
+
+    def create(self, tx: Transaction, owner: str, notebook: Notebook, cells: Sequence[Cell], now: int) -> Notebook:
+        if len(self.all_of(tx, owner, now)) >= self._limits.notebooks:
+            raise LimitReached(
+                f"you have {self._limits.notebooks} notebooks already (--thinking-max-notebooks)",
+                hint="notebook_close one that is no longer needed; notebook://list shows them",
+            )
+        self._check_count(len(cells))
+        rows.insert_notebook(tx, owner, replace(notebook, cell_count=len(cells)))
+        for position, cell in enumerate(cells):
+            rows.write_cell(tx, Key(owner, notebook.id), cell, position)
+        return self.existing(tx, Key(owner, notebook.id), now)
+
+    def _check_count(self, cells: int) -> None:
+        if cells > self._limits.cells:
+            raise LimitReached(
+                f"a notebook has at most {self._limits.cells} cells (--thinking-max-cells)",
+                hint="delete cells, or go on in another notebook",
+            )
+
+    def touch(self, tx: Transaction, key: Key, now: int) -> None:
+        """It was used, though not changed."""
+        tx.run("UPDATE thinking_notebooks SET used = ? WHERE owner = ? AND id = ?", now, key.owner, key.id)
+
+    def note_change(self, tx: Transaction, key: Key, notebook: Notebook, now: int, cells: int) -> Notebook:
+        """It was changed, and has so many cells more."""
+        tx.run(
+            "UPDATE thinking_notebooks SET used = ?, modified = ?, version = version + 1, cell_count = cell_count + ? "
+            "WHERE owner = ? AND id = ?",
+            now,
+            now,
+            cells,
+            key.owner,
+            key.id,
+        )
+        count = notebook.cell_count + cells
+        return replace(notebook, used=now, modified=now, version=notebook.version + 1, cell_count=count)
+
+    def note_kernel(self, tx: Transaction, key: Key, kernel: str) -> None:
+        tx.run("UPDATE thinking_notebooks SET kernel = ? WHERE owner = ? AND id = ?", kernel, key.owner, key.id)
+
+    def expired(self, tx: Transaction, now: int) -> list[Gone]:
+        """Whose time is over: they are deleted, and so are sessions that nobody used and that have no notebook."""
+        oldest = self.oldest_use(now)
+        found = tx.rows("SELECT owner, id, session, kernel FROM thinking_notebooks WHERE used <= ?", oldest)
+        gone = [
+            Gone(Key(owner, made), session, kernel)
+            for owner, made, session, kernel in cast("list[tuple[str, ...]]", found)
+        ]
+        for one in gone:
+            rows.delete_notebook(tx, one.key)
+        tx.run(
+            "DELETE FROM thinking_sessions WHERE used <= ? AND NOT EXISTS (SELECT 1 FROM thinking_notebooks AS n "
+            "WHERE n.owner = thinking_sessions.owner AND n.session = thinking_sessions.handle)",
+            oldest,
+        )
+        return gone
+
+    # -- cells ---------------------------------------------------------------------------------------------------------------
+
+    def insert(
+        self, tx: Transaction, key: Key, notebook: Notebook, cell: Cell, index: int | None, now: int
+    ) -> tuple[Notebook, int]:
+        self._check_count(notebook.cell_count + 1)
+        place = notebook.cell_count if index is None else _place(index, notebook.cell_count)
+        if place < notebook.cell_count:
+            rows.shift_cells(tx, key, place, 1)
+        rows.write_cell(tx, key, cell, place)
+        return self.note_change(tx, key, notebook, now, 1), place
+
+    def replace(
+        self, tx: Transaction, key: Key, notebook: Notebook, cell: Cell, index: int | None, now: int
+    ) -> tuple[Notebook, int]:
+        """Another content for a cell, and another place if one is given."""
+        _, place = self.cell(tx, key, cell.id)
+        if index is not None and (wanted := _place(index, notebook.cell_count - 1)) != place:
+            rows.delete_cell(tx, key, cell.id)
+            rows.shift_cells(tx, key, place + 1, -1)
+            rows.shift_cells(tx, key, wanted, 1)
+            place = wanted
+        rows.write_cell(tx, key, cell, place)
+        return self.note_change(tx, key, notebook, now, 0), place
+
+    def delete(self, tx: Transaction, key: Key, notebook: Notebook, cell_id: str, now: int) -> Notebook:
+        _, place = self.cell(tx, key, cell_id)
+        rows.delete_cell(tx, key, cell_id)
+        rows.shift_cells(tx, key, place + 1, -1)
+        return self.note_change(tx, key, notebook, now, -1)
+
+    def cell(self, tx: Transaction, key: Key, cell_id: str) -> tuple[Cell, int]:
+        found = rows.read_cell(tx, key, cell_id)
+        if found is None:
+            raise no_cell(cell_id)
+        return found
+
+    # -- runs ----------------------------------------------------------------------------------------------------------------
+
+    def note_outcomes(self, tx: Transaction, key: Key, cells: Sequence[Cell], now: int) -> bool:
+        """What a run left in its cells so far. False if the notebook is gone."""
+        for cell in cells:
+            rows.write_outcome(tx, key, cell)
+        return bool(
+            tx.run(
+                "UPDATE thinking_notebooks SET used = ?, executed = ?, version = version + 1 WHERE owner = ? AND id = ?",
+                now,
+                now,
+                key.owner,
+                key.id,
+            )
+        )
+
+    def note_execution(self, tx: Transaction, key: Key, execution_id: str, body: JsonObject, now: int) -> None:
+        """How a run ended. The oldest are forgotten."""
+        known = tx.run(
+            "UPDATE thinking_notebooks SET executions = executions + 1 WHERE owner = ? AND id = ?", key.owner, key.id
+        )
+        if not known:
+            return
+        rows.write_execution(tx, key, execution_id, now, body)
+        total, old = 0, list[str]()
+        for number, (one, size) in enumerate(rows.execution_sizes(tx, key)):
+            total += size
+            if number and (number >= KEPT_EXECUTIONS or total > KEPT_EXECUTION_CHARACTERS):
+                old.append(one)
+        rows.delete_executions(tx, key, old)
+
+
+def no_cell(cell_id: str) -> NotFound:
+    return NotFound(f"Cell not found: {cell_id[:80]!r}", hint="the notebook's …/cells resource lists them")
+
+
+def _place(index: int, last: int) -> int:
+    if not 0 <= index <= last:
+        raise InvalidArgument(f"index is {index}, not between 0 and {last}")
+    return index

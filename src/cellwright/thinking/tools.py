@@ -1,0 +1,236 @@
+"""Toolset `thinking`: notebooks to think in, gone when they are no longer used, unless kept."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from cellwright.core.fitting import compact_json
+from cellwright.core.formats.model import Kind, language_named
+from cellwright.core.running import RunView
+from cellwright.core.toolset import Image, Reply, Toolset, read, run, write
+from cellwright.core.types import Call
+from cellwright.thinking.drafts import CellDraft
+from cellwright.thinking.model import Cell, JsonObject, Notebook
+from cellwright.thinking.outputs import Cleaner
+from cellwright.thinking.reading import moment, outcome_json
+from cellwright.thinking.service import Thinking, View
+
+NotebookId = Annotated[str, Field(alias="notebookId")]
+CellId = Annotated[str, Field(alias="cellId")]
+CellType = Annotated[Literal["code", "markdown"], Field(alias="cellType")]
+Index = Annotated[int | None, Field(ge=0, description="place; the end if not given")]
+Wait = Annotated[
+    int, Field(alias="timeoutMs", ge=0, le=86_400_000, description="how long to wait; a longer run goes on")
+]
+Session = Annotated[str | None, Field(description="a sessionId you were given; else your own")]
+DEFAULT_WAIT = 30_000
+OUTPUT_CHARACTERS = 2_000
+MAX_PICTURES = 8
+SHOWN_CELLS = 60
+
+
+async def notebook_create(
+    thinking: Thinking,
+    call: Call,
+    pattern: Annotated[
+        str | None, Field(description="a template: notebook://templates has them; blank if not given")
+    ] = None,
+    title: str | None = None,
+    language: str = "python",
+    session: Session = None,
+) -> dict[str, Any]:
+    """Make a notebook to think in, blank or from a reasoning template. It is gone after a time without use: notebook_keep keeps it."""
+    view = await thinking.create(call, pattern, title, language, session)
+    return _made(thinking, call, view)
+
+
+async def notebook_add_cell(
+    thinking: Thinking,
+    call: Call,
+    notebook_id: NotebookId,
+    cell_type: CellType,
+    source: str,
+    language: str | None = None,
+    filename: str | None = None,
+    index: Index = None,
+) -> dict[str, Any]:
+    """Add a cell at the end, or at a place."""
+    draft = CellDraft(source, Kind(cell_type), language, filename)
+    notebook, cell, place = await thinking.add_cell(call, notebook_id, draft, index)
+    return {**_about(thinking, call, notebook), "cell": _cell(notebook, cell, place)}
+
+
+async def notebook_update_cell(
+    thinking: Thinking,
+    call: Call,
+    notebook_id: NotebookId,
+    cell_id: CellId,
+    source: str | None = None,
+    language: str | None = None,
+    filename: str | None = None,
+    index: Annotated[int | None, Field(ge=0, description="move it there")] = None,
+) -> dict[str, Any]:
+    """Change a cell or move it; what is not given stays, outputs too."""
+    draft = CellDraft(source, None, language, filename)
+    notebook, cell, place = await thinking.update_cell(call, notebook_id, cell_id, draft, index)
+    return {**_about(thinking, call, notebook), "cell": _cell(notebook, cell, place)}
+
+
+async def notebook_delete_cell(
+    thinking: Thinking, call: Call, notebook_id: NotebookId, cell_id: CellId
+) -> dict[str, Any]:
+    """Delete a cell with its outputs."""
+    notebook = await thinking.delete_cell(call, notebook_id, cell_id)
+    return {**_about(thinking, call, notebook), "deleted": cell_id}
+
+
+async def notebook_run_cell(
+    thinking: Thinking, call: Call, notebook_id: NotebookId, cell_id: CellId, timeout_ms: Wait = DEFAULT_WAIT
+) -> Reply[dict[str, Any]]:
+    """Run a cell in the notebook's own kernel; variables stay between cells."""
+    ran = await thinking.run(call, notebook_id, cell_id, timeout_ms / 1000)
+    return _ran(thinking, call, ran.notebook, ran.view, ran.notes, {})
+
+
+async def notebook_run_all(
+    thinking: Thinking, call: Call, notebook_id: NotebookId, timeout_ms: Wait = DEFAULT_WAIT
+) -> Reply[dict[str, Any]]:
+    """Run all code cells in order; stops at the first error."""
+    ran = await thinking.run(call, notebook_id, None, timeout_ms / 1000)
+    skipped: JsonObject = {"skipped": ran.skipped} if ran.skipped else {}
+    return _ran(thinking, call, ran.notebook, ran.view, ran.notes, skipped)
+
+
+async def notebook_export(
+    thinking: Thinking,
+    call: Call,
+    notebook_id: NotebookId,
+    format: Literal["srcmd", "json", "ipynb", "md"] = "srcmd",  # noqa: A002 - the contract's name
+) -> dict[str, Any]:
+    """The notebook as a file's text; `losses` says what the format cannot hold. contentUri has all of a long one."""
+    notebook, text = await thinking.text(call, notebook_id, format)
+    made: JsonObject = {
+        **_about(thinking, call, notebook),
+        "format": format,
+        "mimeType": text.mime_type,
+        "contentUri": notebook.uri if format == "srcmd" else f"{notebook.uri}/{format}",
+        "losses": list(text.losses),
+        "content": text.body,
+    }
+    return {**made, **({"hiddenCharactersRemoved": text.hidden} if text.hidden else {})}
+
+
+async def notebook_import(
+    thinking: Thinking,
+    call: Call,
+    content: str,
+    format: Literal["srcmd", "json", "ipynb", "md"] = "srcmd",  # noqa: A002
+    session: Session = None,
+) -> dict[str, Any]:
+    """A new notebook from a file's text."""
+    view, notes = await thinking.import_(call, content, format, session)
+    return {**_made(thinking, call, view), **({"notes": notes} if notes else {})}
+
+
+async def notebook_keep(
+    thinking: Thinking,
+    call: Call,
+    notebook_id: NotebookId,
+    path: Annotated[str, Field(description="folder/name.ipynb in the Jupyter workspace, or scratchpad://ID")],
+) -> dict[str, Any]:
+    """Keep a notebook for good, as a real notebook or as a pad. Nothing is overwritten."""
+    notebook, kept = await thinking.keep(call, notebook_id, path)
+    about = _about(thinking, call, notebook)
+    return {**about, "path": kept.path, "keptUri": kept.uri, "losses": list(kept.losses)}
+
+
+async def notebook_close(thinking: Thinking, call: Call, notebook_id: NotebookId) -> dict[str, Any]:
+    """Delete a notebook and end its kernel."""
+    notebook = await thinking.close_notebook(call, notebook_id)
+    return {**_about(thinking, call, notebook), "kernel": "none", "closed": True}
+
+
+def _about(thinking: Thinking, call: Call, notebook: Notebook) -> JsonObject:
+    """What every reply says. `kernel` gone: it ran before, but its variables are lost; unknown: running tells."""
+    return {
+        "notebookId": notebook.id,
+        "sessionId": notebook.session,
+        "uri": notebook.uri,
+        "cellCount": notebook.cell_count,
+        "kernel": thinking.kernel_state(call.principal.id, notebook),
+    }
+
+
+def _made(thinking: Thinking, call: Call, view: View) -> JsonObject:
+    notebook = view.notebook
+    cells = [_cell(notebook, cell, index) for index, cell in enumerate(view.cells[:SHOWN_CELLS])]
+    return {
+        **_about(thinking, call, notebook),
+        "title": Cleaner().text(notebook.title),
+        "pattern": notebook.pattern or "blank",
+        "language": notebook.language,
+        "createdAt": moment(notebook.created),
+        "cells": cells,
+    }
+
+
+def _cell(notebook: Notebook, cell: Cell, index: int) -> JsonObject:
+    """A cell by its id and first line: the sender knows the rest."""
+    cleaner = Cleaner()
+    first = cleaner.text(cell.source[:400]).strip().partition("\n")[0][:80]
+    made: JsonObject = {"id": cell.id, "index": index, "type": cell.kind.value}
+    if cell.kind is Kind.CODE:
+        made["language"] = language_named(cell.language or notebook.language)
+    if cell.filename:
+        made["filename"] = cleaner.text(cell.filename)
+    return {**made, "starts": first}
+
+
+def _ran(
+    thinking: Thinking, call: Call, notebook: Notebook, view: RunView, notes: list[str], more: JsonObject
+) -> Reply[dict[str, Any]]:
+    """A run as it stands, its pictures, and the truth about how it went."""
+    pictures: list[Image] = []
+    results: list[JsonObject] = []
+    for cell in view.cells:
+        shown = thinking.kernels.show(cell.outputs, OUTPUT_CHARACTERS, MAX_PICTURES - len(pictures))
+        pictures += shown.pictures
+        told: JsonObject = Cleaner().json(outcome_json(cell))
+        told = {key: value for key, value in told.items() if key not in {"startedAt", "endedAt"} and value is not None}
+        results.append({**told, "outputs": shown.outputs, **({"truncated": True} if shown.truncated else {})})
+    uri = f"{notebook.uri}/executions/{view.id}"
+    data: JsonObject = {
+        **_about(thinking, call, notebook),
+        "executionId": view.id,
+        "executionUri": uri,
+        "status": view.status.value,
+        **more,
+        **({"notes": notes} if notes else {}),
+        **(
+            {}
+            if view.status.ended
+            else {"next": f"still running: read {uri}, or get_execution; cancel_execution stops it"}
+        ),
+        "results": results,
+    }
+    return Reply(data, (compact_json(data), *pictures) if pictures else None, failed=view.failed)
+
+
+def thinking_toolset(thinking: Thinking) -> Toolset:
+    return Toolset(
+        "thinking",
+        "notebooks to think in: reasoning templates, real kernels, gone when unused unless kept",
+        (
+            write(notebook_create),
+            write(notebook_add_cell),
+            write(notebook_update_cell, idempotent=True),
+            write(notebook_delete_cell, destructive=True),
+            run(notebook_run_cell),
+            run(notebook_run_all),
+            read(notebook_export),
+            write(notebook_import),
+            write(notebook_keep, long=True),
+            write(notebook_close, destructive=True),
+        ),
+        thinking,
+    )
