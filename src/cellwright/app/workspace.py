@@ -9,17 +9,15 @@ from pathlib import Path
 
 from cellwright import __version__
 from cellwright.app.catalogue import Catalogue, Selection
-from cellwright.app.context_traces import trace_of
 from cellwright.app.keeping import NotebookKeeper, PadKeeper
 from cellwright.app.metrics import Metrics
-from cellwright.app.parts import MIGRATIONS, database_location, search_of
+from cellwright.app.parts import MIGRATIONS, database_location, project_context, search_of
 from cellwright.app.protocol.server import CellwrightServer
 from cellwright.app.resources import STATUS_URI, WorkspaceResources
 from cellwright.app.settings import Settings
 from cellwright.app.status import WorkspaceInfo, workspace_toolset
 from cellwright.app.tasks import Tasks
 from cellwright.context.resources import ContextResources
-from cellwright.context.service import Limits as ContextLimits
 from cellwright.context.service import ProjectContext
 from cellwright.context.tools import context_toolset
 from cellwright.core.prompts import Prompt, PromptArgument
@@ -186,12 +184,6 @@ def make_workspace(
         context,
         _prompts(),
     )
-
-
-def project_context(settings: Settings, database: Database, search: SearchIndex, changes: Changes) -> ProjectContext:
-    """What is known of the project in the workspace's root: for the server, and for the commands that show it."""
-    limits = ContextLimits(settings.context_window, settings.allow_secret_files, settings.context_idle * 60)
-    return ProjectContext(settings.root, database, search, changes, trace_of, limits=limits)
 
 
 def _pads(settings: Settings, database: Database, search: SearchIndex, changes: Changes) -> Pads:

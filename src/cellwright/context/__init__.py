@@ -1,0 +1,1 @@
+"""Project context: what is known about the project, and what was done in it."""

@@ -1,0 +1,182 @@
+"""What is known, as markdown: the headings are fixed, sizes are bounded, the least useful is left out first, and that is said."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cellwright.context.model import Discovery, KeyFile, Module, Project, Session, iso
+from cellwright.core.clean import clean
+
+KB = 1024
+OVERVIEW_BYTES = 50 * KB
+MODULE_BYTES = 20 * KB
+SESSION_BYTES = 10 * KB
+SESSIONS_BYTES = 50 * KB
+DISCOVERIES_BYTES = 50 * KB
+SHOWN_FILES = 10
+NOTE_ROOM = 200
+LONGEST_VALUE = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a page. The lower its worth, the sooner it is left out; None stays."""
+
+    text: str
+    worth: float | None = None
+
+
+def inline(text: str) -> str:
+    """Text of others on one line: it cannot become a heading of ours."""
+    return " ".join(clean(text[:LONGEST_VALUE]).text.split())
+
+
+def page(pieces: Sequence[Piece], limit: int, what: str, where: str) -> str:
+    """The pieces as one text of at most `limit` bytes, with a last line that says what was left out."""
+    total = sum(len(piece.text.encode()) for piece in pieces)
+    if total <= limit:
+        return "".join(piece.text for piece in pieces).rstrip("\n") + "\n"
+    ranked = sorted(
+        (number for number, piece in enumerate(pieces) if piece.worth is not None),
+        key=lambda number: (pieces[number].worth or 0.0, -number),
+    )
+    dropped: set[int] = set()
+    for number in ranked:
+        if total <= limit - NOTE_ROOM:
+            break
+        dropped.add(number)
+        total -= len(pieces[number].text.encode())
+    kept = "".join(piece.text for number, piece in enumerate(pieces) if number not in dropped).rstrip("\n")
+    bounded = kept.encode()[: limit - NOTE_ROOM].decode("utf-8", "ignore")
+    return f"{bounded}\n\n_{len(dropped)} {what} left out to keep within {limit // KB} KB; {where}._\n"
+
+
+def overview(project: Project, worth: Mapping[str, float], archived: Sequence[str] = ()) -> str:
+    """`context://project/overview`. `worth` ranks the modules; those archived are named by number only."""
+    return page(_overview(project, worth, archived), OVERVIEW_BYTES, "modules", "context_search finds them")
+
+
+def overview_bytes(project: Project, archived: Sequence[str]) -> int:
+    """How large the overview would be if nothing were left out."""
+    return sum(len(piece.text.encode()) for piece in _overview(project, {}, archived))
+
+
+def _overview(project: Project, worth: Mapping[str, float], archived: Sequence[str]) -> list[Piece]:
+    head = (
+        f"# Project: {inline(project.name)}\n\n**Type:** {inline(project.type)}  \n**Path:** {inline(project.path)}\n\n"
+        f"## Tech Stack\n\n- **Stack:** {inline(', '.join(project.stack))}\n- **Runtime:** {inline(project.runtime)}\n"
+        f"- **Package Manager:** {inline(project.package_manager)}\n\n"
+        f"## Architecture\n\n**Pattern:** {inline(project.pattern)}  \n**Description:** {inline(project.description)}\n\n"
+        f"## Modules ({len(project.modules)})\n\n"
+    )
+    shown = [module for module in project.modules.values() if module.name not in set(archived)]
+    pieces = [Piece(head), *(Piece(_summary(module), worth.get(module.name, 0.0)) for module in shown)]
+    if len(shown) < len(project.modules):
+        count = len(project.modules) - len(shown)
+        pieces.append(Piece(f"_{count} modules that were hardly used are archived; context_search finds them._\n\n"))
+    if project.notes != Module(""):
+        pieces.append(Piece("## Notes\n\n" + "".join(_lists(project.notes, "###")), 1.0))
+    return pieces
+
+
+def _summary(module: Module) -> str:
+    files = "".join(f"- {inline(one.path)} ({inline(one.role)})\n" for one in module.key_files)
+    return (
+        f"### {inline(module.name)}\n{inline(module.description)}\n\n**Key Files:**\n{files}\n"
+        f"**Patterns:** {len(module.patterns)}  \n**Business Rules:** {len(module.business_rules)}  \n"
+        f"**Common Issues:** {len(module.common_issues)}\n\n"
+    )
+
+
+def module_page(module: Module) -> str:
+    """`context://module/{name}`."""
+    pieces = [Piece(f"# Module: {inline(module.name)}\n\n{inline(module.description)}\n\n## Key Files\n\n")]
+    pieces += [Piece(_file(one), 4.0) for one in module.key_files]
+    pieces += [Piece(f"## Patterns ({len(module.patterns)})\n\n"), *_items(module.patterns, 2.0), Piece("\n")]
+    rules = module.business_rules
+    pieces += [Piece(f"## Business Rules ({len(rules)})\n\n"), *_items(rules, 3.0), Piece("\n")]
+    pieces.append(Piece(f"## Common Issues ({len(module.common_issues)})\n\n"))
+    for number, issue in enumerate(module.common_issues):
+        found = f"{inline(issue.discovered_at)} (Session: {inline(issue.session_id)})"
+        text = f"### {inline(issue.description)}\n**Solution:** {inline(issue.solution)}  \n**Discovered:** {found}\n\n"
+        pieces.append(Piece(text, 1.0 + number / 10_000))
+    if module.decisions:
+        pieces += [Piece(f"## Decisions ({len(module.decisions)})\n\n"), *_items(module.decisions, 2.0), Piece("\n")]
+    pieces.append(Piece(f"## Dependencies\n\n{inline(', '.join(module.dependencies)) or 'None'}\n"))
+    return page(pieces, MODULE_BYTES, "items", "project.yaml has them all")
+
+
+def _file(one: KeyFile) -> str:
+    return f"### {inline(one.path)}\n**Role:** {inline(one.role)}  \n{inline(one.description)}\n\n"
+
+
+def _items(texts: Sequence[str], worth: float) -> list[Piece]:
+    """What was added last is worth most."""
+    return [Piece(f"- {inline(text)}\n", worth + number / 10_000) for number, text in enumerate(texts)]
+
+
+def _lists(module: Module, mark: str) -> list[str]:
+    named = (
+        ("Patterns", module.patterns),
+        ("Business Rules", module.business_rules),
+        ("Decisions", module.decisions),
+        ("Common Issues", tuple(f"{one.description} → {one.solution}" for one in module.common_issues)),
+    )
+    return [
+        f"{mark} {title} ({len(texts)})\n\n" + "".join(f"- {inline(text)}\n" for text in texts) + "\n"
+        for title, texts in named
+        if texts
+    ]
+
+
+def session_page(session: Session, now: float) -> str:
+    """`context://session/current`."""
+    pieces = [
+        Piece(
+            f"# Active Session\n\n**Started:** {iso(session.started)}  \n**Duration:** {duration(now - session.started)}  \n"
+            f"**Status:** {session.status}\n\n## Files Accessed ({len(session.touched)})\n\n"
+        )
+    ]
+    for one in session.touched[:SHOWN_FILES]:
+        link = f"  \n**Resource:** {inline(one.uri)}" if one.uri else ""
+        text = f"**Access Count:** {one.count}  \n**Last Accessed:** {iso(one.last)}{link}"
+        pieces.append(Piece(f"### {inline(one.path)}\n{text}\n\n", float(one.count)))
+    pieces += [Piece(f"## Topics ({len(session.topics)})\n\n"), *_items(session.topics, 0.5), Piece("\n")]
+    summary = f"- **Tool Calls:** {session.calls}\n- **Discoveries:** {session.discoveries}\n"
+    pieces.append(Piece(f"## Activity Summary\n\n{summary}"))
+    return page(pieces, SESSION_BYTES, "items", "the session goes on recording them")
+
+
+def sessions_page(sessions: Sequence[Session], now: float) -> str:
+    """`context://sessions/recent`."""
+    pieces = [Piece(f"# Recent Sessions ({len(sessions)})\n\n")]
+    for number, one in enumerate(sessions):
+        end = one.ended if one.ended is not None else now
+        text = (
+            f"## Session {one.id[:8]}\n**Started:** {iso(one.started)}  \n**Duration:** {duration(end - one.started)}  \n"
+            f"**Status:** {one.status}  \n**Files:** {len(one.touched)}  \n**Topics:** {inline(', '.join(one.topics))}  \n"
+            f"**Discoveries:** {one.discoveries}\n\n"
+        )
+        pieces.append(Piece(text, float(-number)))
+    return page(pieces, SESSIONS_BYTES, "sessions", "ask for fewer with limit")
+
+
+def discoveries_page(discoveries: Sequence[Discovery]) -> str:
+    """`context://discoveries`."""
+    pieces = [Piece(f"# Discoveries ({len(discoveries)})\n\n")]
+    for number, one in enumerate(discoveries):
+        solution = f"**Solution:** {inline(one.solution)}  \n" if one.solution else ""
+        where = f"**Module:** {inline(one.module)}  \n" if one.module else ""
+        text = f"## {one.type}: {inline(one.content)}\n{where}{solution}**Recorded:** {iso(one.updated)}, {one.times} times\n\n"
+        pieces.append(Piece(text, float(-number)))
+    return page(pieces, DISCOVERIES_BYTES, "discoveries", "context_search finds them")
+
+
+def duration(seconds: float) -> str:
+    """In words a person would use: the two largest units."""
+    left = max(int(seconds), 0)
+    parts: list[str] = []
+    for name, size in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {name}{'s' if count > 1 else ''}")
+    return " ".join(parts[:2]) or "0 seconds"

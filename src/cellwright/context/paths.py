@@ -1,0 +1,196 @@
+"""Files of the project: inside its root by construction, opened step by step so that nothing can be swapped in between.
+
+`..`, absolute paths, NUL and disguises of them are refused as text; links are resolved and must stay inside; then every folder on the
+way is opened without following links, so a link that is put there a moment later leads nowhere.
+"""
+
+import errno
+import os
+import re
+import stat
+import unicodedata
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Self
+from urllib.parse import unquote
+
+from cellwright.context.model import SecretFile, Unreadable
+from cellwright.core.errors import InvalidArgument, NotFound
+
+MAX_PATH = 4_000
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\\]")
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+SECRET_NAMES = (
+    ".env", ".env.*", "*.env", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.asc", "*.gpg",
+    "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_*_sk", ".netrc", "_netrc", ".pgpass", ".npmrc", ".yarnrc.yml", ".pypirc",
+    ".htpasswd", ".git-credentials", ".dockercfg", "credentials", "credentials.*", "client_secret*.json", "service-account*.json",
+    "service_account*.json", "secrets.*", "secret.*", "*.tfstate", "*.tfvars", "kubeconfig", "token", "tokens.json", "*.token", ".boto",
+)  # fmt: skip
+SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".git", ".hg", ".svn"})
+SAMPLES = (".example", ".sample", ".template", ".dist", ".pub")
+SOURCES = (".py", ".js", ".ts", ".go", ".rs", ".java", ".cs")
+
+
+def is_secret(path: str) -> bool:
+    """Whether a file by its name holds secrets, or lies in a folder that does. Samples and programs do not."""
+    *folders, name = path.casefold().split("/")
+    if SECRET_FOLDERS & set(folders):
+        return True
+    if name.endswith((*SAMPLES, *SOURCES)):
+        return False
+    return any(fnmatchcase(name, pattern) for pattern in SECRET_NAMES)
+
+
+def _disguised(name: str) -> bool:
+    previous = ""
+    while name != previous:
+        previous, name = name, unicodedata.normalize("NFKC", unquote(name))
+    return name in ("", ".", "..") or "/" in name or "\\" in name or "\x00" in name
+
+
+def checked(text: str) -> str:
+    """A path as it may be given: relative, `/` between names."""
+    path = text.removeprefix("./")
+    names = path.split("/")
+    bad = len(path) > MAX_PATH or _CONTROL.search(path) is not None or _DRIVE.match(path) is not None
+    if bad or any(_disguised(name) or name != name.rstrip(". ") for name in names):
+        raise InvalidArgument(
+            f"{text[:80]!a} is not a path in the project", hint="paths are relative to the project, as src/app/main.py"
+        )
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open regular file of the project."""
+
+    path: str
+    """Relative to the root, links resolved."""
+    descriptor: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The folder of the project. `secrets` allows files that hold secrets."""
+
+    folder: Path
+    secrets: bool = False
+
+    def resolve(self, text: str) -> str:
+        """The path with links resolved; NotFound for what is not there, or not inside."""
+        given = checked(text)
+        real_root = os.path.realpath(self.folder)
+        try:
+            real = os.path.realpath(os.path.join(real_root, given))  # noqa: PTH118 - compared as text below
+        except OSError as error:
+            # A link that was there a moment ago.
+            raise _refusal(text, error) from error
+        if os.path.commonpath([real_root, real]) != real_root or real == real_root:
+            raise InvalidArgument(
+                f"{text[:80]!a} is not a path in the project", hint="it is a link that leads out of the project"
+            )
+        relative = os.path.relpath(real, real_root).replace(os.sep, "/")
+        if not self.secrets and (is_secret(given) or is_secret(relative)):
+            raise SecretFile(
+                f"{text[:200]} is a kind of file that holds secrets, and is not shown",
+                hint="the operator can allow it with --allow-secret-files; a sample beside it (.env.example) may help",
+            )
+        return relative
+
+    @contextmanager
+    def open(self, text: str, largest: int) -> Generator[Opened]:
+        """The file, open for reading. Not a folder, a pipe or a device, and not larger than `largest`."""
+        relative = self.resolve(text)
+        try:
+            descriptor = open_below(os.path.realpath(self.folder), relative)
+        except OSError as error:
+            raise _refusal(text, error) from error
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise Unreadable(f"{text[:200]} is not a file", hint="context_search and grep_codebase find files")
+            if found.st_size > largest:
+                raise Unreadable(
+                    f"{text[:200]} has {found.st_size:,} bytes, more than {largest:,}",
+                    hint="grep_codebase looks into it",
+                )
+            yield Opened(relative, descriptor, found.st_size)
+        finally:
+            os.close(descriptor)
+
+
+_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+_BY_FOLDER = os.open in os.supports_dir_fd
+
+
+def open_below(root: str, relative: str) -> int:
+    """Open a file below the root, following no link on the way."""
+    if not _BY_FOLDER:
+        return os.open(os.path.join(root, relative), _FLAGS | getattr(os, "O_BINARY", 0))  # noqa: PTH118
+    folder, _, name = relative.rpartition("/")
+    here = _open_folder(root, folder)
+    try:
+        return os.open(name, _FLAGS, dir_fd=here)
+    finally:
+        os.close(here)
+
+
+def _open_folder(root: str, relative: str) -> int:
+    here = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    for folder in relative.split("/") if relative else ():
+        try:
+            deeper = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
+        finally:
+            os.close(here)
+        here = deeper
+    return here
+
+
+class ManyFiles:
+    """Reads many files below a root, as safely as `open_below`; the folder of the last one stays open for the next."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._folder: tuple[str, int] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._folder is not None:
+            os.close(self._folder[1])
+            self._folder = None
+
+    def read(self, path: str, largest: int) -> bytes | None:
+        """The beginning of a file; None if it cannot be read."""
+        try:
+            descriptor = self._open(path)
+        except OSError:
+            return None
+        try:
+            # Asking for no more than there is saves room for the largest file allowed, each time.
+            return os.read(descriptor, min(os.fstat(descriptor).st_size + 1, largest))
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)
+
+    def _open(self, path: str) -> int:
+        if not _BY_FOLDER:
+            return open_below(self._root, path)
+        folder, _, name = path.rpartition("/")
+        if self._folder is None or self._folder[0] != folder:
+            self.__exit__()
+            self._folder = (folder, _open_folder(self._root, folder))
+        return os.open(name, _FLAGS, dir_fd=self._folder[1])
+
+
+def _refusal(text: str, error: OSError) -> NotFound | Unreadable:
+    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+        return NotFound(f"no file {text[:200]} in the project", hint="grep_codebase and context_search find files")
+    return Unreadable(f"{text[:200]} cannot be read: {error.strerror}", hint="check its permissions")

@@ -1,0 +1,235 @@
+"""`project.yaml`: the truth about a project, written by people and by us.
+
+Reading is cached until the file's time or size changes. Writing takes what is in the file now, changes only what it is about, and puts
+the result in place at once; comments, order and keys that we do not know stay. A file that cannot be read is never overwritten.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cellwright.context.exchange import exchange
+from cellwright.context.model import BrokenProjectFile, Discovery, Project
+from cellwright.core.errors import Conflict, Unavailable
+
+FOLDER = ".cellwright"
+NAME = "project.yaml"
+OLDER_FOLDER = ".context"
+LARGEST = 2 << 20
+WRITE_ATTEMPTS = 20
+LOCK_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Stamp:
+    """What changes when somebody writes the file."""
+
+    modified: int
+    size: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Cached:
+    stamp: _Stamp
+    project: Project
+
+
+class ProjectFile:
+    """The project file of one root. Its methods touch the disk: call them off the event loop."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._cached: _Cached | None = None
+
+    @property
+    def path(self) -> Path:
+        """Where it is, or would be: our own place, unless only the older one has a file."""
+        own = self._root / FOLDER / NAME
+        older = self._root / OLDER_FOLDER / NAME
+        return older if not own.exists() and older.exists() else own
+
+    def read(self) -> Project | None:
+        """What the file says; None if there is none."""
+        path = self.path
+        stamp = _stamp(path)
+        if stamp is None:
+            self._cached = None
+            return None
+        if self._cached is None or self._cached.stamp != stamp:
+            text = _text(path)
+            _, yaml = _yaml()
+            shown = self._shown
+            self._cached = _Cached(stamp, yaml.project_of(yaml.parse(text, shown), shown) if text else Project())
+        return self._cached.project
+
+    def merge(self, found: Project) -> bool:
+        """Add what a scan found. Whether the file changed."""
+        return self._update(_yaml()[0].merge_scan(found))
+
+    def enrich(self, discoveries: Sequence[Discovery]) -> bool:
+        """Add what was discovered. Whether the file changed."""
+        return self._update(_yaml()[0].enrich(discoveries))
+
+    def _update(self, change: Callable[[Any], bool]) -> bool:
+        """Apply a change to what the file says now. `change` says whether it changed anything; it may be run again."""
+        _, yaml = _yaml()
+        path = self.path
+        _folder(path.parent)
+        with _lock(path.parent):
+            for _attempt in range(WRITE_ATTEMPTS):
+                before = _text(path)
+                document = yaml.parse(before or "", self._shown)
+                yaml.project_of(document, self._shown)
+                if not change(document):
+                    return False
+                if _replace(path, before, yaml.dump(document, before or "")):
+                    self._cached = None
+                    return True
+        raise Conflict(
+            f"{self._shown} is being written by somebody else all the time; nothing was changed",
+            hint="repeat the call in a moment",
+        )
+
+    @property
+    def _shown(self) -> str:
+        return self.path.relative_to(self._root).as_posix()
+
+
+def _yaml():  # noqa: ANN202 - the two modules, with their own types
+    """What knows YAML, loaded when there is a file to read: it is an optional package."""
+    try:
+        from cellwright.context import drafting, yaml_text  # noqa: PLC0415
+    except ImportError as error:
+        raise Unavailable(
+            "project.yaml needs the package ruamel.yaml",
+            hint="the operator installs it: pip install 'cellwright[context]'",
+        ) from error
+    return drafting, yaml_text
+
+
+def _stamp(path: Path) -> _Stamp | None:
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise BrokenProjectFile(
+            f"{path.name} cannot be read: {error.strerror}", hint="check its permissions"
+        ) from error
+    return _Stamp(found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+def _text(path: Path) -> str | None:
+    try:
+        with path.open("rb") as opened:
+            data = opened.read(LARGEST + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BrokenProjectFile(
+            f"{path.name} cannot be read: {error.strerror}", hint="check its permissions"
+        ) from error
+    if len(data) > LARGEST:
+        raise BrokenProjectFile(f"{path.name} is larger than {LARGEST:,} bytes", hint="shorten it")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise BrokenProjectFile(f"{path.name} line {line} is not UTF-8", hint="save the file as UTF-8") from error
+
+
+def _folder(folder: Path) -> None:
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise Unavailable(
+            f"{folder.name}/ cannot be made: {error.strerror}", hint="check the project's permissions"
+        ) from error
+
+
+def _replace(path: Path, before: str | None, after: str) -> bool:
+    """Put the new text in place, unless somebody changed the file since `before` was read."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        mode = path.stat().st_mode & 0o777 if before is not None else 0o644
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as opened:
+            opened.write(after)
+            opened.flush()
+            os.fsync(opened.fileno())
+        if not _put_in_place(draft, path, before, after):
+            return False
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise Unavailable(f"{path.name} cannot be written: {error.strerror}", hint="it was not changed") from error
+    else:
+        return True
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _put_in_place(draft: Path, path: Path, before: str | None, after: str) -> bool:
+    """The draft becomes the file if that still holds `before`; else what somebody saved meanwhile stays."""
+    if before is None:
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return False
+        return True
+    if _text(path) != before:
+        return False
+    if not exchange(draft, path):
+        draft.replace(path)
+        return True
+    if _text(draft) == before:
+        return True
+    # Saved between the look and the exchange: theirs goes back. Should they save once more, that goes back too.
+    for _attempt in range(WRITE_ATTEMPTS):
+        exchange(draft, path)
+        if _text(draft) == after:
+            break
+    return False
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _lock(folder: Path) -> Generator[None]:
+    """Keep other cellwrights from writing at the same time. The system lets go of it when a process dies."""
+    if os.name != "posix":
+        yield
+        return
+    import fcntl  # noqa: PLC0415 - does not exist on Windows
+
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    end = time.monotonic() + LOCK_SECONDS
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > end:
+                    raise Unavailable(
+                        "another cellwright has been writing project.yaml for too long", hint="try again in a moment"
+                    ) from error
+                time.sleep(0.01)
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)

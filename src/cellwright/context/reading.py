@@ -1,0 +1,147 @@
+"""Reading files of the project: text as a person would see it, notebooks as cells, with the files they import."""
+
+import os
+from dataclasses import dataclass, field
+
+from cellwright.context.model import SecretFile, Unreadable
+from cellwright.context.paths import Root
+from cellwright.context.scanner.imports import Layout, imports_of
+from cellwright.core.clean import clean
+from cellwright.core.errors import CellwrightError, InvalidArgument
+from cellwright.core.formats.formats import FORMATS
+from cellwright.core.formats.model import InvalidFormat, Kind
+from cellwright.core.tokens import estimate_tokens
+
+LARGEST_FILE = 4 << 20
+BINARY_LOOK = 8_192
+FILE_TOKENS = 4_000
+DEPENDENCY_TOKENS = 1_500
+MOST_DEPENDENCIES = 20
+DEEPEST = 3
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """A file of the project that another one imports. `text` is its beginning."""
+
+    path: str
+    imported_by: str
+    depth: int
+    lines: int
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class FileText:
+    """Lines `start` to `end` of a file, of `lines`; `next` is the line to go on with, if there is more."""
+
+    path: str
+    text: str
+    start: int
+    end: int
+    lines: int
+    next: int | None = None
+    hidden_characters: int = 0
+    dependencies: list[Dependency] = field(default_factory=list[Dependency])
+
+
+def read_text(root: Root, path: str) -> tuple[str, str]:
+    """The resolved path and the text of a file."""
+    with root.open(path, LARGEST_FILE) as opened:
+        data = _all(opened.descriptor, opened.size)
+        if b"\0" in data[:BINARY_LOOK]:
+            raise Unreadable(f"{path[:200]} is not text", hint="it is a picture, an archive or a program")
+        return opened.path, data.decode("utf-8-sig", "replace")
+
+
+def _all(descriptor: int, size: int) -> bytes:
+    parts: list[bytes] = []
+    left = size + 1
+    while left > 0 and (part := os.read(descriptor, left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def read_file(
+    root: Root, path: str, start: int | None = None, end: int | None = None, tokens: int = FILE_TOKENS
+) -> FileText:
+    """A file, or some of its lines, as far as `tokens` go."""
+    real, raw = read_text(root, path)
+    cleaned = clean(as_cells(raw) if real.endswith(".ipynb") else raw)
+    lines = cleaned.text.splitlines()
+    first = start or 1
+    last = min(end or len(lines), len(lines))
+    if lines and (first > len(lines) or last < first):
+        raise InvalidArgument(
+            f"{path[:200]} has {len(lines)} lines; {first} to {end or 'its end'} is not a part of it",
+            hint="lines count from 1",
+        )
+    shown = _fitting(lines[first - 1 : last], tokens)
+    stop = first - 1 + len(shown)
+    text = "\n".join(shown)
+    return FileText(real, text, first, stop, len(lines), stop + 1 if stop < last else None, cleaned.hidden)
+
+
+def _fitting(lines: list[str], tokens: int) -> list[str]:
+    """As many lines as the budget takes, at least one."""
+    kept: list[str] = []
+    left = tokens
+    for line in lines:
+        left -= estimate_tokens(line) + 1
+        if left < 0 and kept:
+            break
+        kept.append(line)
+    return kept
+
+
+def as_cells(text: str) -> str:
+    """A notebook as its cells, in the way notebooks are written as scripts. Outputs are left out."""
+    try:
+        book = FORMATS["ipynb"].decode(text)
+    except InvalidFormat:
+        return text
+    parts: list[str] = []
+    for number, cell in enumerate(book.cells):
+        kind = cell.kind.value if cell.kind is not Kind.CODE else (cell.language or book.language)
+        parts.append(f"# %% [{number}] {kind}{f' {cell.id}' if cell.id else ''}\n{cell.source}")
+    return "\n\n".join(parts)
+
+
+def dependencies(
+    root: Root, layout: Layout, path: str, depth: int, tokens: int = DEPENDENCY_TOKENS
+) -> list[Dependency]:
+    """The files that a file imports, and what they import, breadth first, each once."""
+    found: list[Dependency] = []
+    seen = {path}
+    level = [path]
+    for deep in range(1, min(depth, DEEPEST) + 1):
+        following: list[str] = []
+        for importer in level:
+            for target in _imports(root, layout, importer):
+                if target in seen or len(found) >= MOST_DEPENDENCIES:
+                    continue
+                seen.add(target)
+                following.append(target)
+                found.append(Dependency(target, importer, deep, 0))
+        level = following
+    share = max(tokens // max(len(found), 1), 64)
+    return [_with_text(root, one, share) for one in found]
+
+
+def _imports(root: Root, layout: Layout, path: str) -> list[str]:
+    try:
+        real, text = read_text(root, path)
+    except CellwrightError:
+        return []
+    if real.endswith(".ipynb"):
+        return imports_of(f"{real}.py", as_cells(text), layout)
+    return imports_of(real, text, layout)
+
+
+def _with_text(root: Root, one: Dependency, tokens: int) -> Dependency:
+    try:
+        shown = read_file(root, one.path, tokens=tokens)
+    except (SecretFile, Unreadable):
+        return one
+    return Dependency(one.path, one.imported_by, one.depth, shown.lines, shown.text)

@@ -1,0 +1,234 @@
+"""Records what is done, by itself: every tool call goes into the session of its caller, in memory, and from there to the database.
+
+`called` costs a few microseconds; the database is written in the background, all open sessions of a moment in one transaction.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cellwright.context import sessions
+from cellwright.context.model import Session, SessionStatus, Touched
+from cellwright.core.errors import CellwrightError
+from cellwright.core.types import Call
+from cellwright.storage.database import Database, Transaction
+
+log = logging.getLogger(__name__)
+IDLE_SECONDS = 1_800.0
+FLUSH_SECONDS = 0.5
+MOST_TOUCHED = 2_000
+MOST_TOPICS = 12
+WORKED = frozenset({"ok", "failed"})
+"""Outcomes of calls that were done; `failed` is a cell that raised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a call was about: things it touched, and the terms it looked for."""
+
+    touched: tuple[Touched, ...] = ()
+    terms: tuple[str, ...] = ()
+    discovery: bool = False
+
+
+TraceOf = Callable[[str, Mapping[str, Any]], Trace]
+"""From a tool and its arguments to what the call is about. Given by who knows all the tools."""
+
+
+async def _nothing() -> None:
+    return None
+
+
+@dataclass
+class _Live:
+    """A session that goes on."""
+
+    id: str
+    tenant: str
+    client: str
+    started: float
+    last: float
+    calls: int = 0
+    failures: int = 0
+    discoveries: int = 0
+    terms: Counter[str] = field(default_factory=Counter[str])
+    touched: dict[tuple[str, str], Touched] = field(default_factory=dict[tuple[str, str], Touched])
+    fresh: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """What was touched since the last write."""
+    dirty: bool = True
+
+    def note(self, trace: Trace, outcome: str, now: float) -> None:
+        self.last = now
+        self.dirty = True
+        self.calls += 1
+        self.failures += outcome != "ok"
+        self.terms.update(trace.terms)
+        if outcome not in WORKED:
+            return
+        self.discoveries += trace.discovery
+        for one in trace.touched:
+            key = (one.kind, one.path)
+            before = self.touched.get(key)
+            if before is None and len(self.touched) >= MOST_TOUCHED:
+                continue
+            count, first = (before.count, before.first) if before else (0, now)
+            self.touched[key] = replace(one, count=count + 1, first=first, last=now)
+            self.fresh.add(key)
+
+    def value(self, topics: tuple[str, ...], ended: float | None = None) -> Session:
+        status = SessionStatus.ACTIVE if ended is None else SessionStatus.COMPLETED
+        things = tuple(sorted(self.touched.values(), key=lambda one: (-one.count, one.path)))
+        counts = (self.calls, self.failures, self.discoveries)
+        return Session(self.id, status, self.started, self.last, ended, self.client, *counts, topics, things)
+
+
+class Recorder:
+    """The sessions of this process. Runs on one event loop."""
+
+    def __init__(
+        self,
+        database: Database,
+        project: str,
+        trace_of: TraceOf,
+        clock: Callable[[], float],
+        *,
+        idle: float = IDLE_SECONDS,
+        prepare: Callable[[], Awaitable[object]] = _nothing,
+        module_of: Callable[[str], str | None] = lambda _path: None,
+        flushed: Callable[[frozenset[str]], None] = lambda _tenants: None,
+    ) -> None:
+        """`prepare` is awaited before a write, then `module_of` names the module of a file, for topics.
+
+        `flushed` is told whose sessions have changed.
+        """
+        self._database = database
+        self._project = project
+        self._trace_of = trace_of
+        self._clock = clock
+        self._idle = idle
+        self._prepare = prepare
+        self._module_of = module_of
+        self._flushed = flushed
+        self._live: dict[str, _Live] = {}
+        self._ended: list[tuple[_Live, float]] = []
+        self._writing: asyncio.Task[None] | None = None
+        self._recovered = False
+
+    # -- on the path of a call: memory only ----------------------------------------------------------------------------------
+
+    def called(self, call: Call, tool: str, arguments: Mapping[str, Any], outcome: str) -> None:
+        """Note one call. Never waits."""
+        now = self._clock()
+        live = self._session_at(call, now)
+        live.note(self._trace_of(tool, arguments), outcome, now)
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.get_running_loop().create_task(self._write_soon())
+
+    def left(self, session_key: str) -> None:
+        """A connection ended, and its session with it."""
+        live = self._live.pop(session_key, None)
+        if live is not None:
+            self._ended.append((live, self._clock()))
+            with suppress(RuntimeError):
+                # Without a loop there is nobody left to serve; `close` writes it.
+                if self._writing is None or self._writing.done():
+                    self._writing = asyncio.get_running_loop().create_task(self._write_soon())
+
+    def _session_at(self, call: Call, now: float) -> _Live:
+        live = self._live.get(call.session)
+        if live is not None and now - live.last > self._idle:
+            self._ended.append((self._live.pop(call.session), live.last))
+            live = None
+        if live is None:
+            live = _Live(secrets.token_hex(8), call.principal.id, call.client[:200], now, now)
+            self._live[call.session] = live
+        return live
+
+    # -- off the path --------------------------------------------------------------------------------------------------------
+
+    def current(self, call: Call) -> Session | None:
+        """The caller's session as it is at this moment."""
+        live = self._live.get(call.session)
+        if live is None or self._clock() - live.last > self._idle:
+            return None
+        return live.value(self._topics(live))
+
+    def session_id(self, call: Call) -> str:
+        """The id of the session this call belongs to; a new one if it is the first."""
+        return self._session_at(call, self._clock()).id
+
+    def _topics(self, live: _Live) -> tuple[str, ...]:
+        """What the session was about: modules it touched count twice a search term."""
+        weights = Counter(live.terms)
+        for one in live.touched.values():
+            module = self._module_of(one.path) if one.kind in {"file", "notebook"} else None
+            if module:
+                weights[module] += 2 * one.count
+        ranked = sorted(weights.items(), key=lambda item: (-item[1], item[0]))
+        return tuple(term for term, _ in ranked[:MOST_TOPICS])
+
+    async def _write_soon(self) -> None:
+        await asyncio.sleep(FLUSH_SECONDS)
+        try:
+            await self.flush()
+        except CellwrightError as error:
+            # What is recorded stays in memory and goes with the next write.
+            log.warning("session_not_written reason=%s", error.code)
+
+    async def flush(self) -> None:
+        """Write what has changed. When this returns, it is on disk."""
+        await self._prepare()
+        for key, live in tuple(self._live.items()):
+            if self._clock() - live.last > self._idle:
+                self._ended.append((self._live.pop(key), live.last))
+        ended, self._ended = self._ended, []
+        open_ones = [live for live in self._live.values() if live.dirty]
+        values = [(live.tenant, self._fresh(live, None)) for live in open_ones]
+        values += [(live.tenant, self._fresh(live, moment)) for live, moment in ended]
+        if not values and self._recovered:
+            return
+        now, first = self._clock(), not self._recovered
+
+        def work(tx: Transaction) -> None:
+            if first:
+                sessions.recover(tx, self._project, self._idle, now)
+            for tenant, session in values:
+                sessions.save(tx, self._project, tenant, session)
+
+        try:
+            await self._database.write(work)
+        except CellwrightError:
+            self._ended = ended + self._ended
+            for live, (_, session) in zip([*open_ones, *(one for one, _ in ended)], values, strict=True):
+                live.dirty = True
+                live.fresh |= {(one.kind, one.path) for one in session.touched}
+            raise
+        self._recovered = True
+        self._flushed(frozenset(tenant for tenant, _ in values))
+
+    def _fresh(self, live: _Live, ended: float | None) -> Session:
+        """The session with only what was touched since the last write."""
+        whole = live.value(self._topics(live), ended)
+        part = tuple(live.touched[key] for key in sorted(live.fresh))
+        live.fresh, live.dirty = set(), False
+        return replace(whole, touched=part)
+
+    async def close(self) -> None:
+        """End every session and write it."""
+        if self._writing is not None:
+            self._writing.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._writing
+        now = self._clock()
+        self._ended += [(live, now) for live in self._live.values()]
+        self._live = {}
+        if self._ended:
+            try:
+                await self.flush()
+            except CellwrightError as error:
+                log.warning("sessions_not_written reason=%s", error.code)

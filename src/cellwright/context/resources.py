@@ -1,0 +1,154 @@
+"""`context://`: the project, its modules, sessions and discoveries, for reading and watching."""
+
+import re
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from urllib.parse import parse_qsl, quote, unquote
+
+from cellwright.context.model import DiscoveryType
+from cellwright.context.service import CURRENT_URI, DISCOVERIES_URI, OVERVIEW_URI, RECENT_URI, ProjectContext
+from cellwright.core.errors import CellwrightError, InvalidArgument, InvalidUri
+from cellwright.core.resources import Content, ResourceInfo, ResourceTemplate
+from cellwright.core.types import Call
+
+SCHEME = "context"
+MARKDOWN = "text/markdown"
+MODULE_PREFIX = "context://module/"
+FILE_PREFIX = "context://file/"
+DEFAULT_LIMIT, MOST_RECENT = 10, 100
+LISTED_MODULES = 100
+_URI = re.compile(r"context://([^\s?#]*)(?:\?([^\s#]*))?")
+
+
+class ContextResources:
+    """The resources of one project."""
+
+    scheme = SCHEME
+
+    def __init__(self, context: ProjectContext) -> None:
+        self._context = context
+
+    def templates(self) -> Sequence[ResourceTemplate]:
+        return (
+            ResourceTemplate(
+                "context://module/{name}",
+                "Module Detail",
+                "Detailed module information including patterns, rules, and issues",
+                MARKDOWN,
+            ),
+            ResourceTemplate("context://sessions/recent{?limit}", "Recent Sessions", "Your last sessions", MARKDOWN),
+            ResourceTemplate("context://discoveries{?type,module}", "Discoveries", "What was learnt", MARKDOWN),
+            ResourceTemplate("context://file/{+path}", "File", "A text file of the project"),
+        )
+
+    async def list(self, call: Call) -> Sequence[ResourceInfo]:
+        del call
+        fixed = [
+            ResourceInfo(
+                OVERVIEW_URI,
+                "Project Overview",
+                "High-level project information, tech stack, and architecture",
+                MARKDOWN,
+            ),
+            ResourceInfo(CURRENT_URI, "Current Session", "Active session information and activity", MARKDOWN),
+            ResourceInfo(RECENT_URI, "Recent Sessions", "List of recent coding sessions", MARKDOWN),
+            ResourceInfo(DISCOVERIES_URI, "Discoveries", "What was learnt about the project", MARKDOWN),
+        ]
+        try:
+            project = await self._context.project()
+        except CellwrightError:
+            # A broken project file is told where it is read; it hides nothing else.
+            return fixed
+        modules = list(project.modules.values())[:LISTED_MODULES]
+        return [
+            *fixed,
+            *(ResourceInfo(module_uri(one.name), one.name, one.description[:200], MARKDOWN) for one in modules),
+        ]
+
+    async def read(self, call: Call, uri: str) -> Sequence[Content]:
+        path, query = _parts(uri)
+        if path.startswith("file/"):
+            return [Content(await self._context.file_page(unquote(path.removeprefix("file/"))), "text/plain")]
+        return [Content(await self._page(call, path, query, uri), MARKDOWN)]
+
+    async def _page(self, call: Call, path: str, query: dict[str, str], uri: str) -> str:
+        if path == "sessions/recent":
+            return await self._context.recent_page(call, _limit(_only(query, {"limit"}, uri)))
+        if path == "discoveries":
+            wanted = _only(query, {"type", "module"}, uri)
+            return await self._context.discoveries_page(_type(wanted.get("type", "")), wanted.get("module", ""))
+        _only(query, set(), uri)
+        if path == "project/overview":
+            return await self._context.overview(call)
+        if path == "session/current":
+            return await self._context.current_page(call)
+        kind, _, name = path.partition("/")
+        if kind != "module" or not name:
+            raise _unsupported(uri)
+        return await self._context.module(unquote(name))
+
+    async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
+        if uri in {OVERVIEW_URI, CURRENT_URI, RECENT_URI, DISCOVERIES_URI}:
+            return nullcontext()
+        try:
+            await self.read(call, uri)
+        except CellwrightError:
+            return None
+        return nullcontext() if uri.startswith(MODULE_PREFIX) else None
+
+    async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:
+        del call
+        if argument == "type":
+            return [one.value for one in DiscoveryType if one.value.startswith(prefix)]
+        if (template, argument) == ("context://module/{name}", "name") or argument == "module":
+            project = await self._context.project()
+            return sorted(name for name in project.modules if name.lower().startswith(prefix.lower()))
+        return []
+
+
+def module_uri(name: str) -> str:
+    return MODULE_PREFIX + quote(name, safe="/")
+
+
+def _parts(uri: str) -> tuple[str, dict[str, str]]:
+    found = _URI.fullmatch(uri)
+    if found is None:
+        raise _unsupported(uri)
+    pairs = parse_qsl(found[2] or "", keep_blank_values=True)
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise InvalidArgument("a parameter is given twice", details={"reason": "every parameter may be given once"})
+    return found[1], dict(pairs)
+
+
+def _only(query: dict[str, str], known: set[str], uri: str) -> dict[str, str]:
+    unknown = sorted(set(query) - known)
+    if unknown:
+        raise InvalidArgument(
+            f"unknown parameter {unknown[0][:40]!r}",
+            details={"reason": f"{uri[:200]} takes {', '.join(sorted(known)) or 'no parameters'}"},
+        )
+    return query
+
+
+def _limit(query: dict[str, str]) -> int:
+    text = query.get("limit", str(DEFAULT_LIMIT))
+    if not re.fullmatch(r"[0-9]{1,3}", text) or not 1 <= int(text) <= MOST_RECENT:
+        raise InvalidArgument(
+            f"Invalid limit: {text[:40]}", details={"reason": f"limit is a whole number from 1 to {MOST_RECENT}"}
+        )
+    return int(text)
+
+
+def _type(text: str) -> str:
+    if text and text not in set(DiscoveryType):
+        raise InvalidArgument(
+            f"Invalid type: {text[:40]}", details={"reason": f"type is one of {', '.join(DiscoveryType)}"}
+        )
+    return text
+
+
+def _unsupported(uri: str) -> InvalidUri:
+    return InvalidUri(
+        f"Unknown resource: {uri[:200]}",
+        details={"reason": "resources/list and resources/templates/list show what there is"},
+    )

@@ -1,0 +1,1 @@
+"""What a look at the files tells about a project."""

@@ -1,0 +1,115 @@
+"""Modules, from the layout: the folders below the place where the code really begins."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cellwright.context.scanner.languages import SIDE_FOLDERS, TEST_FOLDERS, is_test, language_of
+
+CONTAINERS = frozenset(
+    {"packages", "apps", "crates", "services", "libs", "modules", "cmd", "internal", "pkg", "plugins", "projects"}
+)
+"""Folders whose children are parts of their own, however many there are."""
+MOST_MODULES = 40
+FEW_FILES = 2
+"""A folder with one child and no more files of its own than this is only on the way to the code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """A module before anything is known of it but where it is."""
+
+    name: str
+    folder: str
+    files: tuple[str, ...]
+
+
+class _Tree:
+    """Source files by folder, with how many there are below each."""
+
+    def __init__(self, sources: Iterable[str]) -> None:
+        self.files: dict[str, list[str]] = defaultdict(list)
+        self.children: dict[str, set[str]] = defaultdict(set)
+        for path in sources:
+            folder = path.rpartition("/")[0]
+            self.files[folder].append(path)
+            while folder:
+                above = folder.rpartition("/")[0]
+                self.children[above].add(folder)
+                folder = above
+
+    def below(self, folder: str) -> list[str]:
+        found = list(self.files.get(folder, ()))
+        for child in sorted(self.children.get(folder, ())):
+            found += self.below(child)
+        return found
+
+    def code_folders(self, folder: str) -> list[str]:
+        return [child for child in sorted(self.children.get(folder, ())) if not _is_aside(child)]
+
+
+def _is_aside(folder: str) -> bool:
+    return folder.rpartition("/")[2].lower() in (TEST_FOLDERS | SIDE_FOLDERS)
+
+
+def find_areas(paths: Sequence[str], project_name: str) -> list[Area]:
+    """The modules of a project, largest first where there are too many."""
+    tree = _Tree(path for path in paths if language_of(path) and not is_test(path) and not _in_aside(path))
+    areas = _areas(tree, "", project_name or "main")
+    areas = sorted(areas, key=lambda area: -len(area.files))[:MOST_MODULES]
+    return _with_own_names(sorted(areas, key=lambda area: area.folder))
+
+
+def _in_aside(path: str) -> bool:
+    return any(part.lower() in SIDE_FOLDERS for part in path.split("/")[:-1])
+
+
+def _areas(tree: _Tree, folder: str, name: str) -> list[Area]:
+    folder = _way_in(tree, folder)
+    own = tree.files.get(folder, [])
+    children = tree.code_folders(folder)
+    areas: list[Area] = []
+    for child in children:
+        last = child.rpartition("/")[2]
+        if last in CONTAINERS or (last in {"src", "lib"} and not folder):
+            areas += _areas(tree, child, last) if last in {"src", "lib"} else _contained(tree, child)
+        else:
+            areas.append(Area(last, child, tuple(tree.below(child))))
+    if own:
+        areas.insert(0, Area(folder.rpartition("/")[2] or name, folder, tuple(own)))
+    return areas
+
+
+def _contained(tree: _Tree, container: str) -> list[Area]:
+    found = [Area(child.rpartition("/")[2], child, tuple(tree.below(child))) for child in tree.code_folders(container)]
+    own = tree.files.get(container, [])
+    return [Area(container.rpartition("/")[2], container, tuple(own)), *found] if own else found
+
+
+def _way_in(tree: _Tree, folder: str) -> str:
+    """Down through folders that only lead further: src, the one package, org/example/app."""
+    while True:
+        children = tree.code_folders(folder)
+        if len(children) != 1 or len(tree.files.get(folder, ())) > (FEW_FILES if folder else 1):
+            return folder
+        if children[0].rpartition("/")[2] in CONTAINERS or not tree.code_folders(children[0]):
+            # A last folder without folders of its own is a module itself, not a way.
+            return folder
+        folder = children[0]
+
+
+def _with_own_names(areas: Sequence[Area]) -> list[Area]:
+    """Names that are unique: where two are alike, with the folder above."""
+    counted: dict[str, int] = defaultdict(int)
+    for area in areas:
+        counted[area.name] += 1
+    return [
+        Area("/".join(area.folder.split("/")[-2:]), area.folder, area.files)
+        if counted[area.name] > 1 and area.folder
+        else area
+        for area in areas
+    ]
+
+
+def module_by_file(areas: Iterable[Area]) -> Mapping[str, str]:
+    return {path: area.name for area in areas for path in area.files}

@@ -1,0 +1,87 @@
+"""The files of a module that are worth knowing: where it begins, what sets it up, what the rest leans on, what proves it."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from cellwright.context.model import KeyFile, Role
+from cellwright.context.scanner.languages import language_of
+
+ENTRY_NAMES = frozenset(
+    {
+        "__main__.py", "main.py", "app.py", "cli.py", "manage.py", "wsgi.py", "asgi.py", "server.py", "index.ts", "index.tsx", "index.js",
+        "index.mjs", "main.ts", "main.tsx", "main.js", "server.ts", "server.js", "app.ts", "app.tsx", "app.js", "main.rs", "lib.rs",
+        "main.go", "program.cs", "startup.cs", "main.java", "app.java", "main.kt", "mod.rs",
+    }
+)  # fmt: skip
+CONFIG_STEMS = frozenset({"settings", "config", "configuration", "conf", "constants", "options", "env"})
+MOST_ENTRIES, MOST_CONFIGS, MOST_CORE, MOST_TESTS = 2, 2, 3, 2
+LONGEST_DESCRIPTION = 160
+
+
+def key_files(
+    files: Sequence[str],
+    tests: Sequence[str],
+    named_entries: Iterable[str],
+    importers: Mapping[str, int],
+    heads: Mapping[str, str],
+) -> tuple[KeyFile, ...]:
+    """At most nine files, each with its role. `importers` counts who imports a file, `heads` holds how files begin."""
+    by_depth = sorted(files, key=lambda path: (path.count("/"), path))
+    named = set(named_entries)
+    entries = [path for path in by_depth if path in named or any(path.endswith(f"/{one}") for one in named)]
+    entries += [path for path in by_depth if is_entry(path) and path not in entries]
+    entries = entries[:MOST_ENTRIES]
+    configs = [path for path in by_depth if _stem(path) in CONFIG_STEMS and path not in entries][:MOST_CONFIGS]
+    taken = {*entries, *configs}
+    ranked = sorted((path for path in files if path not in taken), key=lambda path: (-importers.get(path, 0), path))
+    core = [path for path in ranked if importers.get(path, 0) > 0][:MOST_CORE]
+    if not (entries or core):
+        core = [path for path in by_depth if path not in taken][:MOST_CORE]
+    chosen = (
+        *((path, Role.ENTRY) for path in entries),
+        *((path, Role.CONFIG) for path in configs),
+        *((path, Role.CORE) for path in core),
+        *((path, Role.TEST) for path in tests[:MOST_TESTS]),
+    )
+    return tuple(KeyFile(path, role.value, described(path, heads.get(path, ""))) for path, role in chosen)
+
+
+def is_entry(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return name.lower() in ENTRY_NAMES or name.endswith("Application.java")
+
+
+def _stem(path: str) -> str:
+    return path.rpartition("/")[2].partition(".")[0].lower()
+
+
+_PYTHON_DOC = re.compile(r"\A(?:\s++|#[^\n]*+\n)*+[rR]?(?:\"\"\"|''')\s*([^\n]+)")
+_BLOCK = re.compile(r"\A(?:\s++|#![^\n]*+\n|['\"]use \w+['\"];?)*+/\*\*?[\s*!]*([^\n]+)")
+_LINE = re.compile(r"\A\s*//[/!]?\s*([^\n]+)")
+_NOISE = re.compile(r"copyright|licen[cs]e|eslint|@ts-|spdx|generated|pylint|noqa|prettier|istanbul", re.IGNORECASE)
+
+
+def described(path: str, head: str) -> str:
+    """The first sentence that a file says of itself; empty if it says nothing, or only a licence."""
+    patterns = (_PYTHON_DOC,) if language_of(path) == "Python" else (_BLOCK, _LINE)
+    for pattern in patterns:
+        if (found := pattern.match(head)) and not _NOISE.search(found[1]):
+            text = found[1].split('"""')[0].split("'''")[0].replace("*/", "").strip()
+            return re.split(r"(?<=[.!?])\s", text)[0][:LONGEST_DESCRIPTION].rstrip()
+    return ""
+
+
+def tests_for(name: str, tests: Iterable[str], stems: Iterable[str]) -> list[str]:
+    """The tests that by their name are about a module, or about a file of it."""
+    wanted = {name.lower(), *(stem.lower() for stem in stems)}
+    found: list[tuple[int, str]] = []
+    for path in tests:
+        *folders, last = path.lower().split("/")
+        about = re.sub(r"^test_|_test$|_spec$|tests?$|\.(?:test|spec)$", "", last.partition(".")[0])
+        if about == name.lower():
+            found.append((0, path))
+        elif name.lower() in folders and about != last.partition(".")[0]:
+            found.append((1, path))
+        elif about in wanted and about not in {"__init__", "index", "main", "mod", "utils"}:
+            found.append((2, path))
+    return [path for _, path in sorted(found)]

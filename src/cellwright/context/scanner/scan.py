@@ -1,0 +1,233 @@
+"""One look at a whole project: its files, what the manifests say, its modules and what they need of each other."""
+
+import os
+import posixpath
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cellwright.context.model import Module, Project
+from cellwright.context.paths import ManyFiles, is_secret, open_below
+from cellwright.context.scanner.imports import Layout, imports_of, layout_of, namespace_of
+from cellwright.context.scanner.languages import is_test, language_of
+from cellwright.context.scanner.manifests import LOCKS, Manifest, frameworks, is_manifest, read_manifest
+from cellwright.context.scanner.modules import Area, find_areas, module_by_file
+from cellwright.context.scanner.roles import described, key_files, tests_for
+from cellwright.context.scanner.walk import FoundFile, Listing, Progress, list_files
+
+LARGEST_SOURCE = 256 << 10
+LARGEST_MANIFEST = 256 << 10
+HEAD = 1_200
+MOST_MANIFESTS = 200
+MIN_LANGUAGE_SHARE = 0.05
+WEB = frozenset({"React", "Next.js", "Vue", "Nuxt", "Svelte", "Angular"})
+SERVICES = frozenset(
+    {"Django", "Flask", "FastAPI", "Starlette", "Litestar", "Express", "NestJS", "Fastify", "Koa", "Axum", "Actix Web", "Rocket",
+     "Gin", "Echo", "Fiber", "Spring Boot", "Quarkus", "Micronaut", "ASP.NET Core", "Tornado", "aiohttp", "Hono"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What was found."""
+
+    project: Project
+    files: tuple[FoundFile, ...]
+    heads: Mapping[str, str]
+    """How source files begin: for search."""
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    heads: Mapping[str, str]
+    imports: Mapping[str, list[str]]
+
+
+def scan(root: str, progress: Progress = lambda _done, _total: None) -> Scan:
+    """Look at the project below `root`. Reads every source file once; writes nothing."""
+    real = os.path.realpath(root)
+    listing = list_files(real, progress=progress)
+    paths = [found.path for found in listing.files]
+    manifests = _manifests(real, listing)
+    layout = layout_of(paths, _packages(manifests))
+    sources = _read_sources(real, listing, layout, progress)
+    first = manifests[0] if manifests else None
+    name = (first.name if first else "") or posixpath.basename(real)
+    areas = find_areas(paths, name)
+    modules = _modules(areas, paths, manifests, sources)
+    project = replace(_facts(name, paths, manifests, areas), modules={module.name: module for module in modules})
+    return Scan(project, tuple(listing.files), sources.heads, listing.truncated)
+
+
+def _reader(real: str, largest: int) -> Callable[[str], str]:
+    def read(path: str) -> str:
+        descriptor = open_below(real, path)
+        try:
+            data = os.read(descriptor, largest)
+        finally:
+            os.close(descriptor)
+        return data.decode("utf-8", "replace")
+
+    return read
+
+
+def _manifests(real: str, listing: Listing) -> list[Manifest]:
+    """The manifests, those nearest the root first; a manifest among tests or examples says nothing of the project."""
+    named = [one.path for one in listing.files if is_manifest(one.path) and not is_test(one.path)]
+    read = _reader(real, LARGEST_MANIFEST)
+    ordered = sorted(named, key=lambda path: (path.count("/"), path.endswith("requirements.txt"), path))
+    found = (read_manifest(path, read) for path in ordered[:MOST_MANIFESTS])
+    return [one for one in found if one is not None]
+
+
+def _packages(manifests: Iterable[Manifest]) -> dict[str, str]:
+    return {one.module_path: posixpath.dirname(one.path) for one in manifests if one.module_path}
+
+
+def _read_sources(real: str, listing: Listing, layout: Layout, progress: Progress) -> _Sources:
+    wanted = [
+        one.path
+        for one in listing.files
+        if language_of(one.path) and one.size <= LARGEST_SOURCE and not is_secret(one.path)
+    ]
+    heads: dict[str, str] = {}
+    imports: dict[str, list[str]] = {}
+    waiting: dict[str, str] = {}
+    spaces: dict[str, list[str]] = defaultdict(list)
+    for number, (path, text) in enumerate(_texts(real, wanted), 1):
+        heads[path] = text[:HEAD]
+        if path.endswith(".cs"):
+            # Who declares a namespace is known only when all files have been seen.
+            waiting[path] = text
+            spaces[namespace_of(text)].append(path)
+        else:
+            imports[path] = imports_of(path, text, layout)
+        if number % 200 == 0 or number == len(wanted):
+            progress(number, len(wanted))
+    spaces.pop("", None)
+    layout = replace(layout, namespaces={name: tuple(paths) for name, paths in spaces.items()})
+    for path, text in waiting.items():
+        imports[path] = imports_of(path, text, layout)
+    return _Sources(heads, imports)
+
+
+def _texts(real: str, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The files that can be read, each with its text."""
+    with ManyFiles(real) as files:
+        for path in paths:
+            data = files.read(path, LARGEST_SOURCE)
+            if data is not None:
+                yield path, data.decode("utf-8", "replace")
+
+
+def _modules(
+    areas: Sequence[Area], paths: Sequence[str], manifests: Sequence[Manifest], sources: _Sources
+) -> list[Module]:
+    owner = module_by_file(areas)
+    importers: Counter[str] = Counter(
+        target for path, targets in sources.imports.items() if not is_test(path) for target in targets
+    )
+    tests = [path for path in paths if is_test(path) and language_of(path)]
+    entries = [
+        posixpath.normpath(posixpath.join(posixpath.dirname(one.path), entry))
+        for one in manifests
+        for entry in one.entries
+    ]
+    entries += [entry for one in manifests for entry in one.entries if one.language == "Python"]
+    return [
+        Module(
+            area.name,
+            _description(area, manifests, sources.heads),
+            key_files(
+                area.files,
+                tests_for(area.name, tests, [path.rpartition("/")[2].partition(".")[0] for path in area.files]),
+                entries,
+                importers,
+                sources.heads,
+            ),
+            dependencies=tuple(
+                sorted(
+                    {
+                        owner[target]
+                        for path in area.files
+                        for target in sources.imports.get(path, ())
+                        if owner.get(target, area.name) != area.name
+                    }
+                )
+            ),
+        )
+        for area in areas
+    ]
+
+
+def _description(area: Area, manifests: Iterable[Manifest], heads: Mapping[str, str]) -> str:
+    for one in manifests:
+        if one.description and posixpath.dirname(one.path) == area.folder:
+            return one.description
+    for name in ("__init__.py", "lib.rs", "src/lib.rs", "mod.rs", "doc.go", "index.ts", "index.js"):
+        path = f"{area.folder}/{name}".lstrip("/")
+        if path in heads and (text := described(path, heads[path])):
+            return text
+    languages = Counter(language for path in area.files if (language := language_of(path)))
+    return ", ".join(f"{count} {name} file{'s' if count > 1 else ''}" for name, count in languages.most_common(3))
+
+
+def _facts(name: str, paths: Sequence[str], manifests: Sequence[Manifest], areas: Sequence[Area]) -> Project:
+    counted = Counter(language for path in paths if (language := language_of(path)))
+    total = sum(counted.values())
+    languages = [one for one, count in counted.most_common(6) if count >= total * MIN_LANGUAGE_SHARE]
+    used = frameworks(need for one in manifests for need in one.dependencies)
+    notebooks = [path for path in paths if path.endswith(".ipynb")]
+    extra = ["Jupyter notebooks"] if notebooks else []
+    stack = tuple(dict.fromkeys((*languages, *used, *extra)))
+    runtimes = list({one.language: one.runtime for one in reversed(manifests) if one.runtime}.values())[::-1]
+    return Project(
+        name,
+        _type(used, manifests, bool(notebooks) and total <= len(notebooks)),
+        ".",
+        stack,
+        ", ".join(runtimes[:3]),
+        _manager(paths, manifests),
+        _pattern(paths, manifests, areas),
+        manifests[0].description if manifests else "",
+    )
+
+
+def _type(used: Sequence[str], manifests: Sequence[Manifest], mostly_notebooks: bool) -> str:
+    web, service = bool(WEB & set(used)), bool(SERVICES & set(used))
+    if web and service:
+        return "fullstack"
+    if web or service:
+        return "frontend" if web else "backend"
+    if mostly_notebooks:
+        return "notebooks"
+    if any(one.entries and one.language == "Python" for one in manifests):
+        return "application"
+    return "library" if manifests else "project"
+
+
+def _manager(paths: Sequence[str], manifests: Sequence[Manifest]) -> str:
+    names = {path.rpartition("/")[2] for path in paths if path.count("/") <= 1}
+    found = [manager for lock, manager in LOCKS.items() if lock in names]
+    of_manifests = [one.manager for one in manifests if one.manager]
+    python = {"uv", "poetry", "pdm", "pipenv", "conda", "pixi"}
+    if python & set(found):
+        of_manifests = [one for one in of_manifests if one not in {"pip", "poetry"}]
+    if set(found) - python:
+        of_manifests = [one for one in of_manifests if one != "npm"]
+    return ", ".join(dict.fromkeys([*found, *of_manifests]))
+
+
+def _pattern(paths: Sequence[str], manifests: Sequence[Manifest], areas: Sequence[Area]) -> str:
+    roots = {posixpath.dirname(one.path) for one in manifests if one.path.rpartition("/")[2] != "requirements.txt"}
+    names = {area.name.lower() for area in areas}
+    if len(roots) > 2:  # noqa: PLR2004 - the root's own and one for the documentation are ordinary
+        return "monorepo"
+    if {"models", "views", "controllers"} <= names:
+        return "MVC"
+    if len({"domain", "application", "infrastructure", "adapters", "ports"} & names) >= 2:  # noqa: PLR2004
+        return "layered"
+    if areas and not any(language_of(path) for path in paths):
+        return ""
+    return "modular" if len(areas) > 1 else "single package" if areas else ""

@@ -1,0 +1,98 @@
+"""Toolset `context`: find one's way in a project, read and search its files, keep what was learnt."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from cellwright.context.grep import Matches
+from cellwright.context.model import iso
+from cellwright.context.reading import FileText
+from cellwright.context.service import Enrichment, ProjectContext, Scanned
+from cellwright.core.toolset import Toolset, read, write
+from cellwright.core.types import Call
+
+Line = Annotated[int | None, Field(ge=1)]
+
+
+async def context_search(
+    context: ProjectContext,
+    call: Call,
+    query: Annotated[str, Field(min_length=1, max_length=2_000)],
+    types: list[Literal["discovery", "module", "session", "notebook", "file"]] | None = None,
+    module: str | None = None,
+    limit: Annotated[int, Field(ge=1, le=50)] = 10,
+) -> dict[str, Any]:
+    """Search what is known of the project, by words and by meaning: discoveries, modules, your sessions, notebooks, files."""
+    hits = await context.search(call, query, types or (), module or "", limit)
+    return {"hits": hits}
+
+
+async def read_file(
+    context: ProjectContext,
+    path: str,
+    include_dependencies: bool = False,
+    depth: Annotated[int, Field(ge=1, le=3)] = 1,
+    start: Line = None,
+    end: Line = None,
+) -> FileText:
+    """Read a text file of the project, or lines start to end; a notebook as its cells. Can add the project files it imports."""
+    return await context.read_file(path, start, end, depth if include_dependencies else 0)
+
+
+async def grep_codebase(
+    context: ProjectContext,
+    pattern: str,
+    file_pattern: Annotated[str | None, Field(description="a glob: *.py, src/**/*.{ts,tsx}")] = None,
+    case_sensitive: bool = False,
+    context_lines: Annotated[int, Field(ge=0, le=10)] = 2,
+    limit: Annotated[int, Field(ge=1, le=500)] = 50,
+) -> Matches:
+    """Search the project's files by regular expression (RE2: no look-around). What git ignores is left out."""
+    return await context.grep(
+        pattern, file_pattern or "", case_sensitive=case_sensitive, context_lines=context_lines, limit=limit
+    )
+
+
+async def context_record(
+    context: ProjectContext,
+    call: Call,
+    type: Literal["pattern", "rule", "decision", "issue"],  # noqa: A002 - the contract's name
+    content: str,
+    module: str | None = None,
+    solution: Annotated[str | None, Field(description="of an issue")] = None,
+) -> dict[str, Any]:
+    """Keep something you learnt about the project, for later sessions. What is known already is counted, not doubled."""
+    made, merged = await context.record(call, type, content, module or "", solution or "")
+    return {
+        "id": made.id,
+        "type": made.type.value,
+        "merged": merged,
+        "times": made.times,
+        "recorded": iso(made.updated),
+    }
+
+
+async def context_enrich(context: ProjectContext, apply: bool = False) -> Enrichment:
+    """Show what the discoveries would add to project.yaml; with apply, add it. Comments and what people wrote stay."""
+    return await context.enrich(apply=apply)
+
+
+async def context_scan(context: ProjectContext) -> Scanned:
+    """Look at the project's files again and add new facts and modules to project.yaml; what people wrote stays."""
+    return await context.scan()
+
+
+def context_toolset(context: ProjectContext) -> Toolset:
+    return Toolset(
+        "context",
+        "what is known about the project: search it, read and grep its files, keep what was learnt",
+        (
+            read(context_search),
+            read(read_file),
+            read(grep_codebase),
+            write(context_record, idempotent=True),
+            write(context_enrich, idempotent=True),
+            write(context_scan, idempotent=True, long=True),
+        ),
+        context,
+    )

@@ -1,0 +1,236 @@
+"""Reading and searching the project's files: inside the root, without secrets, in time."""
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from cellwright.context.grep import Wanted, compiled, grep
+from cellwright.context.model import SecretFile, Unreadable
+from cellwright.context.paths import Root, is_secret
+from cellwright.context.reading import read_file
+from cellwright.context.service import ProjectContext
+from cellwright.core.errors import CellwrightError, InvalidArgument, NotFound
+from requirements import requirement
+
+Files = Callable[[Mapping[str, str]], None]
+
+
+@requirement("context:paths")
+@pytest.mark.parametrize(
+    "path",
+    ["../x", "a/../../x", "..\\x", "%2e%2e/x", "%252e%252e/x", "\uff0f\uff0e\uff0e", "/etc/passwd", "C:x", "\\\\host\\s", "a\0b", "", ".",
+     "a" * 5_000, "a/", "a//b", "x ", "x.", "a\nb", "./../x", "~/../x/.."],
+)  # fmt: skip
+def test_what_is_no_path_in_the_project_is_refused(root: Path, path: str) -> None:
+    (root.parent / "x").write_text("outside", encoding="utf-8")
+    with pytest.raises(InvalidArgument, match="is not a path in the project"):
+        read_file(Root(root), path)
+
+
+@requirement("context:paths")
+def test_links_out_of_the_project_and_odd_files_are_refused(root: Path, files: Files) -> None:
+    outside = root.parent / "rootroot"
+    outside.mkdir()
+    (outside / "x.txt").write_text("outside", encoding="utf-8")
+    files({"in/x.txt": "inside", "notes/.env": "KEY=1"})
+    (root / "out").symlink_to(outside)
+    (root / "file").symlink_to(outside / "x.txt")
+    (root / "fine").symlink_to(root / "in")
+    (root / "harmless.txt").symlink_to(root / "notes" / ".env")
+    os.mkfifo(root / "pipe")
+    (root / "bin").write_bytes(b"\0\1\2")
+    with (root / "sparse").open("wb") as opened:
+        opened.truncate(10 << 30)
+    for path in ("out/x.txt", "file"):
+        with pytest.raises(InvalidArgument):
+            read_file(Root(root), path)
+    assert read_file(Root(root), "fine/x.txt").text == "inside"
+    for path in ("pipe", "in", "bin", "sparse"):
+        with pytest.raises(Unreadable):
+            read_file(Root(root), path)
+    with pytest.raises(SecretFile):
+        read_file(Root(root), "harmless.txt")
+    with pytest.raises(NotFound):
+        read_file(Root(root), "none/x.txt")
+
+
+@requirement("context:paths")
+def test_a_link_swapped_in_between_leads_nowhere(root: Path) -> None:
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "x").write_text("outside", encoding="utf-8")
+    (root / "real").mkdir()
+    (root / "real" / "x").write_text("inside", encoding="utf-8")
+    (root / "d").mkdir()
+    (root / "d" / "x").write_text("inside", encoding="utf-8")
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            (root / "d").rename(root / "aside")
+            (root / "d").symlink_to(outside)
+            (root / "d").unlink()
+            (root / "aside").rename(root / "d")
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    seen: set[str] = set()
+    try:
+        for _ in range(2_000):
+            try:
+                seen.add(read_file(Root(root), "d/x").text)
+            except CellwrightError as error:
+                seen.add(error.code)
+    finally:
+        stop.set()
+        thread.join(10)
+    assert "inside" in seen
+    assert "outside" not in seen
+
+
+@requirement("context:secrets")
+def test_secret_files_are_neither_read_nor_searched(root: Path, files: Files) -> None:
+    names = [
+        ".env",
+        ".env.local",
+        "prod.env",
+        "key.pem",
+        "id_rsa",
+        ".npmrc",
+        ".aws/config",
+        "credentials.json",
+        "A.KEY",
+        ".git/config",
+    ]
+    files(
+        dict.fromkeys(names, "CANARY=1")
+        | {"app.py": "CANARY = 1", ".env.example": "CANARY=", "secrets.py": "CANARY = 2"}
+    )
+    for name in names:
+        assert is_secret(name)
+        with pytest.raises(SecretFile):
+            read_file(Root(root), name)
+        with pytest.raises(SecretFile):
+            read_file(Root(root), f"./{name}")
+    found = grep(Root(root), Wanted(compiled("canary", case_sensitive=False)), 5)
+    assert {match.path for match in found.matches} == {"app.py", ".env.example", "secrets.py"}
+    allowed = Root(root, secrets=True)
+    assert read_file(allowed, ".env").text == "CANARY=1"
+    assert ".env" in {one.path for one in grep(allowed, Wanted(compiled("CANARY", case_sensitive=True)), 5).matches}
+
+
+@requirement("context:read")
+def test_a_long_file_comes_in_pages_that_are_the_whole(root: Path, files: Files) -> None:
+    text = "\n".join(f"line {number} says something" for number in range(1, 3_001))
+    files({"long.txt": text})
+    parts: list[str] = []
+    start: int | None = 1
+    while start is not None:
+        page = read_file(Root(root), "long.txt", start)
+        assert page.lines == 3_000
+        parts.append(page.text)
+        start = page.next
+    assert len(parts) > 2
+    assert "\n".join(parts) == text
+    some = read_file(Root(root), "long.txt", 10, 12)
+    assert (some.text, some.next) == ("line 10 says something\nline 11 says something\nline 12 says something", None)
+    with pytest.raises(InvalidArgument, match="3000 lines"):
+        read_file(Root(root), "long.txt", 4_000)
+    files({"empty": "", "hidden.txt": "a\u200b\u202eb\x1b[31mc"})
+    assert read_file(Root(root), "empty").text == ""
+    shown = read_file(Root(root), "hidden.txt")
+    assert (shown.text, shown.hidden_characters) == ("abc", 2)
+
+
+@requirement("context:read")
+def test_a_notebook_is_shown_as_cells(root: Path, files: Files) -> None:
+    cells: list[dict[str, object]] = [
+        {"cell_type": "markdown", "id": "m", "metadata": {}, "source": ["# Title\n", "text"]},
+        {
+            "cell_type": "code",
+            "id": "c",
+            "metadata": {},
+            "source": "x = 1",
+            "outputs": [{"data": "SECRET"}],
+            "execution_count": 1,
+        },
+    ]
+    files(
+        {"n.ipynb": json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}), "bad.ipynb": "{"}
+    )
+    assert read_file(Root(root), "n.ipynb").text == "# %% [0] markdown m\n# Title\ntext\n\n# %% [1] python c\nx = 1"
+    assert read_file(Root(root), "bad.ipynb").text == "{"
+
+
+@requirement("context:read")
+@pytest.mark.anyio
+async def test_dependencies_are_the_project_files_it_imports(context: ProjectContext, files: Files) -> None:
+    files(
+        {
+            "app/__init__.py": "", "app/main.py": "import os\nfrom app import a\nfrom .b import thing\n", "app/a.py": "import app.c\n",
+            "app/b.py": "thing = 1\n", "app/c.py": "deep = 1\n", "web/x.ts": "import {y} from './y'\nconst z = await import('../web/z.js')",
+            "web/y.tsx": "", "web/z.js": "",
+        }
+    )  # fmt: skip
+    shown = await context.read_file("app/main.py", None, None, 1)
+    assert [(one.path, one.imported_by, one.depth) for one in shown.dependencies] == [
+        ("app/a.py", "app/main.py", 1),
+        ("app/b.py", "app/main.py", 1),
+    ]
+    assert shown.dependencies[1].text == "thing = 1"
+    deeper = await context.read_file("app/main.py", None, None, 3)
+    assert ("app/c.py", "app/a.py", 2) in [(one.path, one.imported_by, one.depth) for one in deeper.dependencies]
+    script = await context.read_file("web/x.ts", None, None, 1)
+    assert [one.path for one in script.dependencies] == ["web/y.tsx", "web/z.js"]
+
+
+@requirement("context:grep")
+def test_lines_are_found_with_their_surroundings(root: Path, files: Files) -> None:
+    files(
+        {
+            "a.py": "one\ntwo\nneedle Here\nfour\nfive\nneedle",
+            "sub/b.txt": "needle\n" * 5 + "end",
+            ".gitignore": "ignored/\n",
+            "ignored/c.py": "needle",
+            "node_modules/d.js": "needle",
+        }
+    )
+    (root / "e.bin").write_bytes(b"needle\0")
+    (root / "f.py").write_bytes(b"\xff needle \xc3\xa9\n")
+
+    def run(
+        pattern: str, glob: str = "", lines: int = 1, limit: int = 50, *, case: bool = False
+    ) -> list[tuple[str, int]]:
+        found = grep(Root(root), Wanted(compiled(pattern, case_sensitive=case), glob, lines, limit), 10)
+        return [(match.path, match.line) for match in found.matches]
+
+    assert run("NEEDLE") == [("a.py", 3), ("a.py", 6), ("f.py", 1), *(("sub/b.txt", number) for number in range(1, 6))]
+    assert run("needle here$", case=True) == []
+    assert run("^needle$", "*.py") == [("a.py", 6)]
+    assert run("end", "sub/**/*.txt") == run("end", "**/*.{txt,md}") == [("sub/b.txt", 6)]
+    found = grep(Root(root), Wanted(compiled("Here", case_sensitive=True), "", 1), 10)
+    assert (found.matches[0].before, found.matches[0].after, found.truncated) == (["two"], ["four"], False)
+    cut = grep(Root(root), Wanted(compiled("needle", case_sensitive=False), "", 0, 3), 10)
+    assert (len(cut.matches), cut.truncated) == (3, True)
+    for wrong in ("(", "(?=x)", r"(a)\1", "", "x" * 2_000, "\ud800"):
+        with pytest.raises(InvalidArgument):
+            compiled(wrong, case_sensitive=True)
+
+
+@requirement("context:grep:linear")
+@pytest.mark.parametrize(
+    "pattern", ["(a+)+$", "(a|aa)+$", "(.*a){12}$", "(x+x+)+y", "^(([a-z])+.)+[A-Z]([a-z])+$", "a{500}{2}"]
+)
+def test_expressions_that_hang_others_are_answered_in_time(root: Path, files: Files, pattern: str) -> None:
+    files({"a.txt": "a" * 50_000 + "!", "x.txt": "x" * 50_000})
+    started = time.monotonic()
+    try:
+        grep(Root(root), Wanted(compiled(pattern, case_sensitive=True)), 10)
+    except InvalidArgument:
+        assert "{" in pattern
+    assert time.monotonic() - started < 8

@@ -1,0 +1,28 @@
+"""Promises about project context."""
+
+PROMISES = {
+    "context:file:kept": "Writing project.yaml keeps comments, order, unknown keys and plain values as they stand.",
+    "context:file:broken": "A project.yaml that cannot be read is an error that names the line, and is never overwritten.",
+    "context:file:cache": "project.yaml is read again as soon as somebody changes it.",
+    "context:file:together": "A person who edits project.yaml while agents write it loses nothing, and neither do the agents.",
+    "context:file:crash": "A process killed in the middle of writing leaves project.yaml whole, as it was or as it should be.",
+    "context:ignore:git": "What .gitignore files say is understood as git understands it.",
+    "context:scan:facts": "A scan finds languages, frameworks, runtime, package manager, modules, key files and dependencies of Python, JavaScript, TypeScript, Rust, Go, Java and C# projects.",
+    "context:scan:merge": "A scan of a project with a project.yaml adds what is new and keeps what a person wrote.",
+    "context:scan:hostile": "A scan of a tree with broken manifests, links in circles, pipes and binary files ends, and finds the rest.",
+    "context:paths": "No path, link or race reads a file outside the project.",
+    "context:secrets": "Files that hold secrets are not read, searched or listed unless the operator allows it.",
+    "context:read": "read_file gives a file in pages, a notebook as cells, and the project files it imports.",
+    "context:grep": "grep_codebase finds lines with their surroundings, leaves out what git ignores and binary files, and says when there is more.",
+    "context:grep:linear": "No expression makes grep_codebase slow.",
+    "context:sessions": "Every call of every part is recorded in its caller's session, with what it touched and what it was about.",
+    "context:sessions:end": "A session ends with its connection or after silence, and an open session of a dead process is completed at the next start.",
+    "context:sessions:cost": "Recording costs a call less than a millisecond.",
+    "context:sessions:own": "Nobody sees another caller's sessions.",
+    "context:resources": "The context resources have the headings, sizes and errors of their contract.",
+    "context:resources:inert": "Text of others cannot become a heading of a context page.",
+    "context:discoveries": "A discovery said again in nearly the same words is counted, not doubled, and enriching puts each into project.yaml once.",
+    "context:relevance": "When the overview or the window is too full the lowest-scored fifth is archived, and still found.",
+    "context:search": "context_search finds discoveries, modules, sessions, notebooks and files, with path, line and score.",
+    "context:cli": "init, show and status work on a fresh project, with --json too, and a second init changes nothing.",
+}
