@@ -9,8 +9,9 @@ from typing import Any
 from cellwright.core.errors import CellwrightError, Conflict, InvalidArgument, LimitReached, NotFound
 from cellwright.jupyter.localfiles import describe_all, is_root, leads_outside, walk_local
 from cellwright.jupyter.model import FileContent, FileInfo, FileKind, Found, timestamp
-from cellwright.jupyter.paths import DocPath
+from cellwright.jupyter.paths import DocPath, is_path
 from cellwright.jupyter.rest import NOT_FOUND, Rest, not_jupyter
+from cellwright.jupyter.sight import spelt
 
 CONCURRENT_LISTINGS = 8
 MAX_LISTED = 100_000
@@ -150,7 +151,7 @@ class Contents:
             for infos in await asyncio.gather(*(self._folder_or_gone(one, first=one is folder) for one in batch)):
                 folders = [info for info in infos if info.kind is FileKind.DIRECTORY]
                 pending += [path for info in folders if (path := _enterable(info.path)) is not None]
-                found += [Found(info.path, info.kind, info) for info in infos if _wanted(info, suffix)]
+                found += [Found(one.path, one.kind, one) for one in infos if _wanted(one, suffix) and is_path(one.path)]
             if len(found) > MAX_LISTED:
                 raise LimitReached(
                     f"more than {MAX_LISTED} files below {folder or '/'}", hint="List a folder further down"
@@ -197,7 +198,7 @@ def _empty(kind: FileKind) -> object:
 def _info(model: dict[str, Any]) -> FileInfo:
     try:
         return FileInfo(
-            path=model["path"].strip("/"),
+            path=spelt(model["path"].strip("/")),
             kind=FileKind(model["type"]),
             created=timestamp(model["created"]),
             last_modified=timestamp(model["last_modified"]),

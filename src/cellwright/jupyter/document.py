@@ -1,6 +1,5 @@
 """A text file in a shared document. Positions count Unicode code points; an edit changes the given span and nothing else."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -15,14 +14,11 @@ from cellwright.core.graphemes import may_split
 from cellwright.jupyter.model import revision_of
 from cellwright.jupyter.notebook import AGENT
 from cellwright.jupyter.room import came_from_others
+from cellwright.jupyter.sight import UNSEEN, pictured
 from cellwright.jupyter.textdiff import Change, apply, byte_offset, difference, set_text
 from cellwright.jupyter.ycells import checked_source
 
 HEAD_SHARE = 0.7
-UNSEEN = "\N{REPLACEMENT CHARACTER}"
-_PICTURES = 0x2400
-"""Where the pictures of the control characters begin: one for each, of the same length."""
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class NotText(InvalidArgument):
@@ -170,17 +166,12 @@ def visible(text: str) -> tuple[str, int]:
 
     `clean` takes them away, which is right for outputs; here the next edit counts them.
     """
-    shown = _CONTROL.sub(lambda found: _picture(found[0]), text)
+    shown = pictured(text)
     unseen = sum(old != new for old, new in zip(text, shown, strict=True)) if shown != text else 0
     while (cleaned := clean(shown).text) != shown:
         shown, replaced = _aligned(shown, cleaned)
         unseen += replaced
     return shown, unseen
-
-
-def _picture(control: str) -> str:
-    code = ord(control)
-    return chr(_PICTURES + code) if code < 0x20 else "\N{SYMBOL FOR DELETE}" if code == 0x7F else UNSEEN  # noqa: PLR2004
 
 
 def _aligned(text: str, cleaned: str) -> tuple[str, int]:

@@ -19,7 +19,8 @@ from cellwright.jupyter.contents import LARGE_BYTES, MAX_LISTED, MAX_READ_BYTES
 from cellwright.jupyter.local_calls import ServerCalls
 from cellwright.jupyter.localfiles import describe_all, leads_outside, walk_local
 from cellwright.jupyter.model import FileContent, FileInfo, FileKind, Found, JsonObject, timestamp
-from cellwright.jupyter.paths import DocPath
+from cellwright.jupyter.paths import DocPath, is_path
+from cellwright.jupyter.sight import spelt
 
 BAD_REQUEST, NOT_FOUND = 400, 404
 
@@ -154,8 +155,8 @@ class LocalContents:
                     raise
                 continue
             folders = [info for info in infos if info.kind is FileKind.DIRECTORY]
-            pending += [DocPath(info.path) for info in folders]
-            found += [Found(info.path, info.kind, info) for info in infos if _wanted(info, suffix)]
+            pending += [DocPath(info.path) for info in folders if is_path(info.path)]
+            found += [Found(one.path, one.kind, one) for one in infos if _wanted(one, suffix) and is_path(one.path)]
             if len(found) > MAX_LISTED:
                 raise LimitReached(
                     f"more than {MAX_LISTED} files below {folder or '/'}", hint="List a folder further down"
@@ -221,7 +222,7 @@ def _empty(kind: FileKind) -> object:
 
 def _info(model: JsonObject) -> FileInfo:
     return FileInfo(
-        path=str(model["path"]).strip("/"),
+        path=spelt(str(model["path"]).strip("/")),
         kind=FileKind(model["type"]),
         created=_moment(model["created"]),
         last_modified=_moment(model["last_modified"]),

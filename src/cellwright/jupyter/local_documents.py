@@ -10,6 +10,7 @@ from cellwright.jupyter.address import JupyterAddress
 from cellwright.jupyter.contents import MAX_READ_BYTES
 from cellwright.jupyter.local_calls import ServerCalls
 from cellwright.jupyter.local_contents import LocalContents
+from cellwright.jupyter.local_forks import YdocForks
 from cellwright.jupyter.local_rooms import YdocRooms
 from cellwright.jupyter.model import FileKind, RoomKind
 from cellwright.jupyter.paths import DocPath
@@ -30,6 +31,7 @@ class LocalDocuments(LocalContents):
         self._server: Any = cast("Any", serverapp)
         self._url = url
         self._rooms: YdocRooms | None = None
+        self._forks: YdocForks | None = None
         self._rest: Rest | None = None
         self._foreign: RemoteDocuments | None = None
 
@@ -39,8 +41,12 @@ class LocalDocuments(LocalContents):
 
     @property
     def forks(self) -> Forks:
-        """As from outside: the extension makes and ends them in its request handlers only."""
-        return self._from_outside().forks
+        extension = self._extension(YDOC)
+        if extension is None:
+            return self._from_outside().forks
+        if self._forks is None:
+            self._forks = YdocForks(extension)
+        return self._forks
 
     async def live(self) -> bool:
         return self.sharing() is not Sharing.NONE

@@ -15,7 +15,7 @@ from typing import overload
 
 from cellwright.core.errors import LimitReached, NotFound
 from cellwright.jupyter.model import FileInfo, FileKind, Found
-from cellwright.jupyter.paths import DocPath
+from cellwright.jupyter.paths import DocPath, is_path
 
 _USER = os.geteuid() if hasattr(os, "geteuid") else 0
 _GROUPS = frozenset(os.getgroups()) if hasattr(os, "getgroups") else frozenset[int]()
@@ -77,6 +77,8 @@ def walk_local(root: Path, folder: DocPath | None, suffix: str, at_most: int) ->
     if shown != start:
         paths = [shown + path.removeprefix(start) for path in paths]
         folders = [shown + path.removeprefix(start) for path in folders]
+    # One that no tool could ask for by its name must not end the list of all the others.
+    paths = [path for path in paths if is_path(path)]
     paths.sort()
     return Names(paths, frozenset(() if suffix else folders))
 

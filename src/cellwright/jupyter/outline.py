@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cellwright.core.budget import estimate_tokens
-from cellwright.core.clean import clean
 from cellwright.jupyter.model import CellHead
+from cellwright.jupyter.sight import seen
 from cellwright.jupyter.ycells import UnreadableCell
 
 WIDTHS = (60, 30, 15)
@@ -36,7 +36,7 @@ class OutlinePage:
 
 def entry_of(head: CellHead) -> OutlineEntry:
     """A cell in short: id, kind, count, size, state, first line."""
-    first = next(iter(clean(head.source.strip()[:FIRST_CHARACTERS]).text.splitlines()), "")
+    first = next(iter(seen(head.source.strip()[:FIRST_CHARACTERS]).text.splitlines()), "")
     start = _start(head)
     texts = tuple(start + (first if len(first) <= width else first[: width - 1] + "…") for width in WIDTHS)
     costs = {text: estimate_tokens(text) + text.count('"') + text.count("\\") + INDEX_TOKENS for text in set(texts)}

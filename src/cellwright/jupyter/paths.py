@@ -18,6 +18,7 @@ RTC_DRIVE = "RTC:"
 # Tab and line breaks are legal in names on the machines Jupyter runs on; the rest of the controls only ever mean trouble.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 _DRIVE = re.compile(r"[A-Za-z]:")
+_ODD = ("\\", "%", ":", "./", " /", "//")
 _VIEWS = re.compile(r"/(?:(?:lab|doc)(?:/workspaces/[^/]+)?/tree|tree|notebooks|edit|view)/(?P<path>.+)")
 
 
@@ -43,6 +44,14 @@ def _is_bad(path: str) -> bool:
     if len(path) > MAX_PATH_BYTES or _CONTROL.search(path) is not None or _DRIVE.match(path) is not None:
         return True
     return len(path.encode("utf-8")) > MAX_PATH_BYTES or any(_bad_name(name) for name in path.split("/"))
+
+
+def is_path(text: str) -> bool:
+    """Whether a name that the server has is one that our tools take. Quick for names as most are."""
+    if text.isascii() and text.isprintable() and 0 < len(text) <= MAX_NAME_BYTES:
+        odd = text[0] == "/" or text[-1] in ". /" or any(map(text.__contains__, _ODD))
+        return not odd or not _is_bad(text)
+    return not _is_bad(text)
 
 
 def _refusal(given: str) -> InvalidArgument:

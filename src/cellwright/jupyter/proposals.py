@@ -22,7 +22,7 @@ from cellwright.core.types import Call
 from cellwright.jupyter.forks import ForkBacking, ForksNotOffered, ProposalEnded
 from cellwright.jupyter.model import RoomKind
 from cellwright.jupyter.notebook import Notebook
-from cellwright.jupyter.paths import NotebookPath
+from cellwright.jupyter.paths import DocPath, NotebookPath
 from cellwright.jupyter.port import Documents, Fork
 from cellwright.jupyter.presence import Collaborator
 from cellwright.jupyter.recasting import check_recastable, plain, recast
@@ -37,6 +37,7 @@ MAX_ALL = 200
 REMEMBERED = 500
 MARK = "cellwright proposal"
 FOLLOW = "follow"
+BEGIN = "An edit with propose: true begins a new one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Proposal:
     made: datetime
     changed: datetime
     root: str
+    """The room that the fork was made of. A notebook in a folder that was renamed has another room now."""
     fork: Fork
     base: Plain = ()
     """The notebook as the proposal last took it in."""
@@ -122,17 +124,19 @@ class Proposals:
         async with desk.rooms.notebook(path) as root:
             async with self._making:
                 proposal, fresh = await self._of_session(call, desk, root)
+            accepted = False
             try:
                 async with self._used(desk, proposal, root) as document:
                     try:
                         yield Proposed(document, proposal.id)
+                        accepted = True
                     finally:
                         proposal.changed = self._now()
                         proposal.cells = plain(document.view)
                         _store(document.view, proposal)
                         await document.acknowledge()
             finally:
-                if fresh and proposal.cells == proposal.base:
+                if fresh and not accepted and proposal.cells == proposal.base:
                     # The edit was refused: nobody asked for an empty proposal.
                     await self._end(desk, proposal, "was never begun")
 
@@ -148,13 +152,13 @@ class Proposals:
     async def show(self, call: Call, desk: Desk, proposal_id: str) -> Proposal:
         """The proposal, compared with the notebook as it is now."""
         proposal = self._find(call, proposal_id)
-        async with desk.rooms.notebook(proposal.path) as root, self._used(desk, proposal, root):
+        async with _notebook_of(desk, proposal) as root, self._used(desk, proposal, root):
             return replace(proposal)
 
     async def merge(self, call: Call, desk: Desk, proposal_id: str, expect: str | None) -> Merge:
         """Make the notebook what the proposal wants, keeping what people did meanwhile."""
         proposal = self._find(call, proposal_id)
-        async with desk.rooms.notebook(proposal.path) as root:
+        async with _notebook_of(desk, proposal) as root:
             async with self._used(desk, proposal, root):
                 # Nothing was awaited since the proposal took in the notebook: what is compared is what is changed.
                 if expect is not None and expect != proposal.revision:
@@ -178,6 +182,12 @@ class Proposals:
             await self._end(desk, proposal, "was dropped")
         return proposal
 
+    def moved(self, before: DocPath, after: DocPath) -> None:
+        """A file, or a folder with all that is in it, has another path now."""
+        for proposal in self._open.values():
+            if f"{proposal.path}/".startswith(f"{before}/"):
+                proposal.path = NotebookPath(after.text + proposal.path.text[len(before.text) :])
+
     # -- finding -------------------------------------------------------------------------------------------------------------
 
     def _owner(self, call: Call) -> str:
@@ -189,7 +199,7 @@ class Proposals:
             return found
         owner, how = self._ended.get(proposal_id, ("", ""))
         if owner == self._owner(call):
-            raise ProposalEnded(f"proposal {proposal_id} {how}", hint="An edit with propose: true begins a new one")
+            raise ProposalEnded(f"proposal {proposal_id} {how}", hint=BEGIN)
         raise NotFound(
             f"you have no proposal {proposal_id[:40]!r}",
             hint="list_nb_proposals shows yours; with path also those from before cellwright was restarted",
@@ -197,7 +207,8 @@ class Proposals:
 
     def _check_open(self, proposal: Proposal) -> None:
         if self._open.get(proposal.id) is not proposal:
-            raise ProposalEnded(f"proposal {proposal.id} {self._ended.get(proposal.id, ('', 'has ended'))[1]}")
+            how = self._ended.get(proposal.id, ("", "has ended"))[1]
+            raise ProposalEnded(f"proposal {proposal.id} {how}; nothing was changed", hint=BEGIN)
 
     async def _of_session(self, call: Call, desk: Desk, root: OpenDocument[Notebook]) -> tuple[Proposal, bool]:
         """The proposal that this caller is at in this notebook, or a new one, and whether it is new."""
@@ -219,7 +230,7 @@ class Proposals:
         found = [one for one in self._open.values() if one.owner == owner and (one.root == room or one.path == path)]
         for proposal in found:
             # The file may have another name by now, or be another file of the same name.
-            proposal.path, proposal.root = path, room
+            proposal.path = path
         return found
 
     async def _adopt(self, desk: Desk, fork: str, room_id: str, path: NotebookPath) -> None:
@@ -291,7 +302,7 @@ class Proposals:
     async def _renew_if_gone(self, desk: Desk, proposal: Proposal, root: OpenDocument[Notebook]) -> None:
         """A restarted Jupyter server has lost the fork, but we know what was in it. One that somebody else ended stays ended."""
         forks, room = desk.documents.forks, _room_id(desk, root)
-        if proposal.fork.id in await forks.of(room):
+        if proposal.fork.id in await forks.of(proposal.root):
             return
         fork = await forks.make(room, title=proposal.title, description=f"{MARK} {proposal.id}")
         if fork.server_run == proposal.fork.server_run or not proposal.fork.server_run:
@@ -332,6 +343,20 @@ def _room_id(desk: Desk, root: OpenDocument[Notebook]) -> str:
     if found is None or found.room_id is None:
         raise ForksNotOffered(f"{root.path} is not shared, so nothing can be proposed for it; nothing was changed")
     return found.room_id
+
+
+@asynccontextmanager
+async def _notebook_of(desk: Desk, proposal: Proposal) -> AsyncGenerator[OpenDocument[Notebook]]:
+    """The notebook that the proposal is for, held open for the block."""
+    try:
+        await desk.documents.stat(proposal.path)
+    except NotFound as missing:
+        raise NotFound(
+            f"{proposal.path}, which proposal {proposal.id} is for, is not there any more",
+            hint="If it was renamed, list_nb_proposals with its new path finds the proposal; drop_nb_proposal ends it",
+        ) from missing
+    async with desk.rooms.notebook(proposal.path) as root:
+        yield root
 
 
 @asynccontextmanager

@@ -19,6 +19,7 @@ from cellwright.jupyter.ranges import by_id
 from cellwright.jupyter.rooms import DocumentChanged, OpenDocument
 from cellwright.jupyter.service import LiveNotebooks
 from cellwright.jupyter.shapes import PICTURES, cell_uri
+from cellwright.jupyter.sight import seen
 
 SCHEME = "jupyter"
 _ADDRESS = re.compile(r"jupyter://(?P<path>.+\.ipynb)(?:/cells/(?P<cell>[^/]+)(?:/outputs/(?P<number>[0-9]{1,6}))?)?")
@@ -125,7 +126,7 @@ def _source(cell: Cell) -> Content:
         "execution_count": cell.head.execution_count,
         "outputs": len(cell.outputs),
     }
-    return Content(clean(cell.source).text, mime, meta)
+    return Content(seen(cell.source).text, mime, meta)
 
 
 def _output(cell: Cell, number: int) -> Content:

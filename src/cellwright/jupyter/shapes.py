@@ -12,6 +12,7 @@ from cellwright.jupyter.executions import CellRunView, ExecutionView, RunState
 from cellwright.jupyter.images import FittedImage, fit_output_image
 from cellwright.jupyter.model import Cell, DataOutput, ErrorOutput, JsonObject, Output, StreamOutput
 from cellwright.jupyter.paths import DocPath
+from cellwright.jupyter.sight import has_controls, seen
 from cellwright.jupyter.ycells import UnreadableCell
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -142,7 +143,7 @@ def shape_cell(
     cell: Cell, path: DocPath, limit: int, outputs: str, room: int = MAX_PICTURES
 ) -> tuple[JsonObject, list[Image]]:
     """A cell as `read_nb_cells` gives it. `outputs` is full, summary or none."""
-    cleaned = clean(cell.source)
+    cleaned = seen(cell.source)
     source, cut = cut_text(cleaned.text, limit)
     shaped = shape_outputs(cell.outputs, limit, path, cell.id, room) if outputs == "full" else Shaped()
     shown = shaped.outputs if outputs != "summary" else [_summary(output) for output in cell.outputs]
@@ -159,6 +160,8 @@ def shape_cell(
     }
     if isinstance(cell.head, UnreadableCell):
         made["note"] = cell.head.note
+    elif cleaned.text != cell.source and has_controls(cell.source):
+        made["note"] = "control pictures like ␍ stand for control characters in the source"
     if cell.head.running:
         made["running"] = True
     if hidden := shaped.hidden + cleaned.hidden:

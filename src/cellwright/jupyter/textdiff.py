@@ -6,6 +6,8 @@ from difflib import SequenceMatcher, unified_diff
 
 from pycrdt import Text
 
+from cellwright.jupyter.sight import pictured
+
 CHARACTER_WORK = 1_000_000
 """Compare two passages character by character only if their lengths multiply to less than this."""
 LINE_WORK = 4_000_000
@@ -131,6 +133,10 @@ def rebase(made: Sequence[Change], others: Sequence[Change]) -> list[Change] | N
 def difference(before: str | None, now: str) -> str:
     """What has changed, for the one who saw `before`; all of the text where that is not known."""
     if before is None:
-        return now[:SHOWN_CHARACTERS]
-    lines = unified_diff(before.splitlines(), now.splitlines(), "as you saw it", "as it is", lineterm="", n=2)
+        return pictured(now[:SHOWN_CHARACTERS])
+    lines = unified_diff(_lines(before), _lines(now), "as you saw it", "as it is", lineterm="", n=2)
     return "\n".join(list(lines)[:SHOWN_LINES])
+
+
+def _lines(text: str) -> list[str]:
+    return pictured(text.replace("\r\n", "\n")).splitlines()

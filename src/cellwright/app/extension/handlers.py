@@ -76,6 +76,13 @@ class EngineHandler(JsonHandler):
         self._size = 0
         self._engine: Engine | None = None
         self._refusal: HTTPError | None = None
+        self._has_whole_body = False
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:  # noqa: ANN401 - Tornado's own signature
+        if not self._has_whole_body:
+            # Tornado closes the connection then, without a word: the client would send its next request into it.
+            self.set_header("Connection", "close")
+        super().write_error(status_code, **kwargs)
 
     def get_login_url(self) -> str:
         raise HTTPError(401, UNKNOWN_CALLER)
@@ -121,9 +128,12 @@ class EngineHandler(JsonHandler):
         self.check_xsrf_cookie()
         self._engine = await self._engine_or_why_not()
         if self._announced() > self._engine.max_body:
-            raise HTTPError(413, f"the body is larger than {self._engine.max_body} bytes")
+            raise self._too_large(self._engine)
         # A server that is worked with through MCP only is not idle.
         self.settings["api_last_activity"] = datetime.now(UTC)
+
+    def _too_large(self, engine: "Engine") -> HTTPError:
+        return HTTPError(413, f"the body is larger than {engine.max_body} bytes")
 
     def _announced(self) -> int:
         announced = self.request.headers.get("Content-Length", "0")
@@ -138,8 +148,8 @@ class EngineHandler(JsonHandler):
 
     def data_received(self, chunk: bytes) -> None:
         self._size += len(chunk)
-        # One chunk too many is kept, so that the gate sees that it was too much; the rest is let go.
-        if self._engine is not None and self._size - len(chunk) <= self._engine.max_body:
+        # What is too much is refused when all of it was taken; it need not be kept.
+        if self._engine is not None and self._size <= self._engine.max_body:
             self._chunks.append(chunk)
 
     def on_connection_close(self) -> None:
@@ -148,9 +158,12 @@ class EngineHandler(JsonHandler):
 
     async def pass_on(self, choose: "Callable[[Engine], App]") -> None:
         """Let the app that `choose` names answer this request, as the caller whom Jupyter let in."""
+        self._has_whole_body = True
         if self._refusal is not None:
             raise self._refusal
         assert self._engine is not None
+        if self._size > self._engine.max_body:
+            raise self._too_large(self._engine)
         principal = await principal_of(self, cast("User", self.current_user))
         headers = [
             (name.lower().encode("latin-1"), value.encode("latin-1"))

@@ -9,6 +9,7 @@ from cellwright.core.clean import clean
 from cellwright.core.toolset import Image, Reply
 from cellwright.core.types import Call
 from cellwright.jupyter.model import CellHead, JsonObject
+from cellwright.jupyter.sight import seen
 from cellwright.jupyter.tools.cells_common import (
     Block,
     CellIndex,
@@ -40,7 +41,7 @@ async def list_cells(
 
 
 def _row(index: int, head: CellHead) -> tuple[object, ...]:
-    first = next(iter(clean(head.source.strip()[:500]).text.splitlines()), "")
+    first = next(iter(seen(head.source.strip()[:500]).text.splitlines()), "")
     first = first if len(first) <= FIRST_LINE else first[: FIRST_LINE - 1] + "…"
     lines = head.source.count("\n") + 1 if head.source else 0
     state = "running" if head.running else "failed" if head.failed else None

@@ -11,6 +11,7 @@ from cellwright.jupyter.model import CellHead, JsonObject
 from cellwright.jupyter.notebook import Notebook, SourceChange
 from cellwright.jupyter.ranges import at
 from cellwright.jupyter.shapes import cut_text
+from cellwright.jupyter.sight import seen
 from cellwright.jupyter.tools.cells_common import CellIndex, Cells, NotebookName
 from cellwright.jupyter.tools.common import author_of, known, places
 from cellwright.jupyter.tools.editing import short_diff
@@ -81,7 +82,7 @@ async def delete_cell(
     async with cells.notebooks.open(call, path) as document:
         gone, told = await document.change(change)
         left = document.view.cell_count
-    source = cut_text(clean(gone.source).text, DELETED_CHARACTERS)[0]
+    source = cut_text(seen(gone.source).text, DELETED_CHARACTERS)[0]
     message = f"Deleted cell {cell_index} of {path}, {left} are left"
     deleted: JsonObject = {"id": gone.id, "cell_type": clean(gone.cell_type).text, "source": source}
     return {"message": message, "path": path.text, "deleted": deleted, "cell_count": left, **known(told)}

@@ -9,7 +9,7 @@ from cellwright.core.budget import estimate_tokens
 from cellwright.core.errors import Conflict, InvalidArgument, NotFound
 from cellwright.core.toolset import Reply
 from cellwright.core.types import Call
-from cellwright.jupyter.model import FileKind, JsonObject, joined
+from cellwright.jupyter.model import CellType, FileKind, JsonObject, joined
 from cellwright.jupyter.paths import DocPath, NotebookPath
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.service import Connected
@@ -17,6 +17,7 @@ from cellwright.jupyter.tools.common import compact
 from cellwright.jupyter.tools.documents_common import PAGE_TOKENS, DocumentFiles, Path, described
 
 PAGE_ENTRIES = 100
+FORMAT = 4
 
 
 async def list_documents(
@@ -63,8 +64,9 @@ async def create_document(
     if kind is FileKind.DIRECTORY and content is not None:
         raise InvalidArgument("a folder has no content", hint="Create it, then the files in it")
     made = _notebook_json(content) if kind is FileKind.NOTEBOOK and content is not None else content
-    connected = await files.notebooks.connected(call)
-    await connected.found.jupyter.documents.create(checked, kind, made)
+    documents = (await files.notebooks.connected(call)).found.jupyter.documents
+    await _check_folder_of(documents, checked)
+    await documents.create(checked, kind, made)
     return {"message": f"Created {type} {checked}", "path": checked.text, "type": type}
 
 
@@ -76,15 +78,34 @@ def _notebook_json(content: str) -> JsonObject:
     )
     try:
         parsed: object = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise wrong from None
     if not isinstance(parsed, dict):
         raise wrong
-    notebook = cast("JsonObject", parsed)
+    notebook: JsonObject = {"metadata": {}, "nbformat": 4, "nbformat_minor": 5, **cast("JsonObject", parsed)}
     cells: object = notebook.get("cells")
-    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cast("list[object]", cells)):
+    sound = isinstance(cells, list) and all(map(_is_cell, cast("list[object]", cells)))
+    if not sound or not isinstance(notebook["metadata"], dict) or not isinstance(notebook["nbformat_minor"], int):
         raise wrong
-    return {"metadata": {}, "nbformat": 4, "nbformat_minor": 5, **notebook}
+    if notebook["nbformat"] != FORMAT:
+        raise InvalidArgument(f"content is a notebook of format {notebook['nbformat']!r:.20}, not {FORMAT}")
+    return notebook
+
+
+def _is_cell(given: object) -> bool:
+    """Whether Jupyter can write it, with what it cannot do without put in; what it only warns of is the caller's business."""
+    if not isinstance(given, dict):
+        return False
+    cell = cast("JsonObject", given)
+    source: object = cell.get("source")
+    lines = cast("list[object]", source) if isinstance(source, list) else [source]
+    kinds = {kind.value for kind in CellType}
+    return (
+        cell.get("cell_type") in kinds
+        and all(isinstance(line, str) for line in lines)
+        and isinstance(cell.setdefault("metadata", {}), dict)
+        and (cell["cell_type"] != CellType.CODE or isinstance(cell.setdefault("outputs", []), list))
+    )
 
 
 async def delete_document(files: DocumentFiles, call: Call, path: Path) -> dict[str, Any]:
@@ -121,6 +142,7 @@ async def rename_document(
     await _check_free(documents, target)
     people = await connected.rooms.let_go(checked)
     await documents.rename(checked, target)
+    files.notebooks.proposals.moved(checked, target)
     await _move_kernels(connected, checked, target)
     return {
         "message": f"Renamed {checked} to {target}",
@@ -165,10 +187,20 @@ async def _copy_file(connected: Connected, path: DocPath, target: DocPath) -> No
     await documents.copy(path, target)
 
 
+async def _check_folder_of(documents: Documents, path: DocPath) -> None:
+    if path.parent is None:
+        return
+    try:
+        kind = (await documents.stat(path.parent)).kind
+    except NotFound as missing:
+        raise NotFound(f"no folder {path.parent} on the Jupyter server", hint="Create the folder first") from missing
+    if kind is not FileKind.DIRECTORY:
+        raise InvalidArgument(f"{path.parent} is not a folder", hint="list_documents shows what there is")
+
+
 async def _check_free(documents: Documents, target: DocPath) -> None:
     """Before anything is touched: a free name in a folder that is there. Jupyter answers both with a bare failure."""
-    if target.parent is not None and (await documents.stat(target.parent)).kind is not FileKind.DIRECTORY:
-        raise InvalidArgument(f"{target.parent} is not a folder")
+    await _check_folder_of(documents, target)
     try:
         await documents.stat(target)
     except NotFound:

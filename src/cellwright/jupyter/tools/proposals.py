@@ -14,6 +14,7 @@ from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.paths import NotebookPath
 from cellwright.jupyter.proposals import Proposal
 from cellwright.jupyter.service import LiveNotebooks
+from cellwright.jupyter.sight import pictured, seen
 from cellwright.jupyter.threeway import CellChange, Met
 from cellwright.jupyter.tools.common import compact
 
@@ -114,7 +115,7 @@ def _shown(change: CellChange) -> JsonObject:
 
 
 def _diff(before: str, after: str) -> str:
-    made = list(unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2))[2:]
+    made = list(unified_diff(pictured(before).splitlines(), pictured(after).splitlines(), lineterm="", n=2))[2:]
     text = clean("\n".join(made[:DIFF_LINES])).text
     cut = text[:DIFF_CHARACTERS]
     if len(made) > DIFF_LINES or len(cut) < len(text):
@@ -128,7 +129,7 @@ def _met(proposal: Proposal) -> JsonObject:
     def ids(how: Met) -> list[str]:
         return [cell_id for cell_id, met in proposal.met.items() if met is how][:MAX_NAMED]
 
-    lost = [{"id": cell_id, "proposed": clean(text).text[:1_000]} for cell_id, text in proposal.lost.items()]
+    lost = [{"id": cell_id, "proposed": seen(text).text[:1_000]} for cell_id, text in proposal.lost.items()]
     return {"both_changed": ids(Met.BOTH), "not_deleted": ids(Met.KEPT), "deleted_meanwhile": lost[:5]}
 
 

@@ -30,6 +30,7 @@ from cellwright.jupyter.ranges import at
 from cellwright.jupyter.reading import ReadableNotebook
 from cellwright.jupyter.service import Connected, LiveNotebooks
 from cellwright.jupyter.shapes import cell_uri, cut_text
+from cellwright.jupyter.sight import seen
 
 SNIPPET_CHARACTERS = 160
 MAX_PATTERN = 500
@@ -163,7 +164,7 @@ def _hits(path: NotebookPath, cells: list[CellText], search: Search, most: int) 
             for number, line in _matching_lines(text, search.pattern):
                 if len(found) >= most:
                     return found
-                snippet = cut_text(clean(line.strip()).text, SNIPPET_CHARACTERS)[0]
+                snippet = cut_text((seen if kind == "source" else clean)(line.strip()).text, SNIPPET_CHARACTERS)[0]
                 found.append(
                     {
                         "path": path.text,
