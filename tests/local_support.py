@@ -18,8 +18,6 @@ from jupyter_support import JupyterServer, eventually, free_port
 FORGOTTEN_SECONDS = 0.3
 """How long a room is kept when its last client has left: short, so that a room we hold without being its client is lost."""
 Settings = dict[str, dict[str, Any]]
-UNCLOSED_BY_JUPYTER = "ignore:Unclosed <MemoryObjectSendStream:ResourceWarning"
-"""A room of pycrdt that is stopped leaves a stream open, which is noticed when it is thrown away, in whichever test that is."""
 
 
 class ServerInLoop(ServerApp):

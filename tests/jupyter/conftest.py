@@ -16,17 +16,16 @@ from cellwright.jupyter.presence import Collaborator
 from cellwright.jupyter.remote import RemoteJupyter
 from cellwright.jupyter.rooms import Rooms
 from jupyter_support import JupyterProcess, JupyterServer, Person, PersonIn, person_in
-from local_support import UNCLOSED_BY_JUPYTER, address_of, server_in_loop
+from local_support import address_of, server_in_loop
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """What takes the port holds for every adapter; all else is tried against a server of its own process."""
     if "adapter" in metafunc.fixturenames:
-        every = ["remote", _LOCAL] if "jupyter" in metafunc.fixturenames else [_ONLY_REMOTE]
+        every = ["remote", "local"] if "jupyter" in metafunc.fixturenames else [_ONLY_REMOTE]
         metafunc.parametrize("adapter", every, indirect=True, scope="session")
 
 
-_LOCAL = pytest.param("local", marks=pytest.mark.filterwarnings(UNCLOSED_BY_JUPYTER))
 _ONLY_REMOTE = pytest.param("remote", id=pytest.HIDDEN_PARAM)
 
 

@@ -35,10 +35,10 @@ from cellwright.jupyter.rooms import Rooms
 from cellwright.jupyter.service import LiveNotebooks
 from jupyter_support import JupyterServer, eventually, person_in, sources_on_disk, write_notebook
 from kernel_support import now
-from local_support import FORGOTTEN_SECONDS, UNCLOSED_BY_JUPYTER, Settings, address_of, server_in_loop
+from local_support import FORGOTTEN_SECONDS, Settings, address_of, server_in_loop
 from requirements import requirement
 
-pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings(UNCLOSED_BY_JUPYTER)]
+pytestmark = pytest.mark.anyio
 
 CALL = Call(Principal("test", ALL_SCOPES))
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
