@@ -1,20 +1,17 @@
 """What the parts keep, and where: known to the workspace and to the commands that look after the database."""
 
 from cellwright.app.context_traces import trace_of
-from pathlib import Path
-
 from cellwright.app.settings import Settings
 from cellwright.context.schema import MIGRATIONS as CONTEXT
 from cellwright.context.service import Limits, ProjectContext
 from cellwright.core.resources import Changes
-from cellwright.core.errors import ConfigError
 from cellwright.scratch.schema import MIGRATIONS as SCRATCH
 from cellwright.storage.database import Database
 from cellwright.storage.embeddings.models import Models
 from cellwright.storage.embeddings.port import EmbeddingChoice
 from cellwright.storage.indexed import IndexedSearch
 from cellwright.storage.location import Location, locate
-from cellwright.storage.open_search import open_lance_search, open_search
+from cellwright.storage.open_search import open_search
 from cellwright.storage.search import SearchIndex
 from cellwright.storage.search_schema import MIGRATIONS as SEARCH
 from cellwright.thinking.schema import MIGRATIONS as THINKING
@@ -29,20 +26,7 @@ def database_location(settings: Settings) -> Location:
 def search_of(settings: Settings, database: Database) -> IndexedSearch:
     """The search index of the database, with the model that the settings name."""
     models = Models(EmbeddingChoice(settings.embedding_model, settings.embedding_url, settings.embedding_key))
-    if settings.search_index == "lancedb":
-        return open_lance_search(database, lance_folder(settings), models)
     return open_search(database, models)
-
-
-def lance_folder(settings: Settings) -> str:
-    """Where the index in LanceDB is; ConfigError for what is not a folder of this machine."""
-    uri = settings.lance_uri
-    if "://" in uri:
-        raise ConfigError(
-            "--lance-uri names no folder: buckets and servers are not supported yet",
-            hint="name a folder on a disk of this machine; the index is derived and can be made again on each machine",
-        )
-    return str(Path(uri).expanduser().absolute() if uri else settings.state_dir / "lance")
 
 
 def project_context(settings: Settings, database: Database, search: SearchIndex, changes: Changes) -> ProjectContext:

@@ -140,15 +140,6 @@ class Settings:
         "Storage", "an embeddings API in OpenAI's manner, as https://host/v1; texts of pads are sent there", default=""
     )
     embedding_key: Secret | None = _setting("Storage", "its key", default=None)
-    search_index: str = _setting(
-        "Storage",
-        "what answers searches: the database itself, or an index in LanceDB beside it",
-        default="builtin",
-        choices=("builtin", "lancedb"),
-    )
-    lance_uri: str = _setting(
-        "Storage", "where the index in LanceDB is: a folder; else one in the state folder", default=""
-    )
     scratch_max_pads: int = _setting("Scratch", "pads one caller may have; 0 means no limit", default=1024, low=0)
     scratch_max_cells: int = _setting("Scratch", "cells a pad may have; 0 means no limit", default=1024, low=0)
     scratch_max_cell_bytes: int = _setting(
