@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from cellwright.core.errors import InvalidArgument, LimitReached
 from cellwright.scratch.model import (
+    MAX_NAME,
     Cell,
     CellDraft,
     InvalidId,
@@ -20,6 +21,10 @@ from cellwright.scratch.rows import dumped
 from cellwright.scratch.store import new_id
 
 MAX_LANGUAGE = 40
+DEEPEST = 128
+"""Levels of nesting. What goes in deeper, from an imported file say, could never be shown again."""
+METADATA_SETTING = "--scratch-max-metadata-bytes"
+SCHEMA_SETTING = "--scratch-max-schema-bytes"
 
 
 def new_cells(drafts: Sequence[CellDraft], limits: Limits) -> list[Cell]:
@@ -60,18 +65,14 @@ def checked_draft(draft: CellDraft, limits: Limits) -> CellDraft:
             f"language {draft.language[:60]!r} is not a name", hint="for example py, md, json, sql, txt"
         )
     _no_nul(draft.content, "content")
-    _within(len(draft.content.encode()), limits.cell_bytes, "the cell's content", "--scratch-max-cell-bytes")
+    _within(_encoded(draft.content, "content"), limits.cell_bytes, "the cell's content", "--scratch-max-cell-bytes")
     metadata, tags = draft.metadata, draft.tags
     if metadata is not None:
         metadata, inside = _without_tags(metadata)
         tags = tags if inside is None else (*(tags or ()), *inside)
-        _within(
-            len(dumped(metadata).encode()), limits.metadata_bytes, "the cell's metadata", "--scratch-max-metadata-bytes"
-        )
+        _within(_size(metadata, "metadata"), limits.metadata_bytes, "the cell's metadata", METADATA_SETTING)
     if draft.json_schema is not None:
-        _within(
-            len(dumped(draft.json_schema).encode()), limits.schema_bytes, "json_schema", "--scratch-max-schema-bytes"
-        )
+        _within(_size(draft.json_schema, "json_schema"), limits.schema_bytes, "json_schema", SCHEMA_SETTING)
     return CellDraft(
         language,
         draft.content,
@@ -97,7 +98,7 @@ def _without_tags(metadata: JsonObject) -> tuple[JsonObject, tuple[str, ...] | N
 
 def pad_draft(metadata: Mapping[str, Any], limits: Limits) -> tuple[PadDraft, list[SharedSchema]]:
     """A pad's metadata as the caller gives it: the canonical keys apart, the rest as it is."""
-    _within(len(dumped(metadata).encode()), limits.metadata_bytes, "metadata", "--scratch-max-metadata-bytes")
+    _within(_size(metadata, "metadata"), limits.metadata_bytes, "metadata", METADATA_SETTING)
     rest, tags = _without_tags(dict(metadata))
     texts = {name: _text(rest.pop(name, None), name) for name in ("title", "description", "summary", "namespace")}
     schemas = _seeded(rest.pop("schemas", None), limits)
@@ -139,7 +140,9 @@ def schema_draft(given: Mapping[str, Any], limits: Limits) -> tuple[SharedSchema
     body = given.get("schema")
     if not isinstance(body, dict):
         raise InvalidArgument("schema.schema is not a JSON Schema object")
-    _within(len(dumped(cast("object", body)).encode()), limits.schema_bytes, "the schema", "--scratch-max-schema-bytes")
+    _within(_size(given, "schema"), limits.schema_bytes, "the schema", SCHEMA_SETTING)
+    if name is not None and len(name) > MAX_NAME:
+        raise InvalidArgument(f"schema.name is longer than {MAX_NAME} characters", hint="put more into description")
     made = checked_id(schema_id, "schema.id") if schema_id else new_id()
     description = _text(given.get("description"), "schema.description") or ""
     return SharedSchema(made, name or made, description, cast("JsonObject", body)), schema_id is not None
@@ -157,6 +160,40 @@ def _text(given: object, name: str) -> str | None:
 def _no_nul(text: str, name: str) -> None:
     if "\x00" in text:
         raise InvalidArgument(f"{name} holds a NUL character, which no text has", hint="remove it, or encode the bytes")
+
+
+def _size(value: object, name: str) -> int:
+    """How many bytes the value is as JSON; InvalidArgument for what JSON or our replies cannot carry."""
+    if _is_too_deep(value):
+        raise InvalidArgument(f"{name} is nested deeper than {DEEPEST} levels", hint="make it flatter")
+    try:
+        return _encoded(dumped(value), name)
+    except ValueError:
+        raise InvalidArgument(
+            f"{name} holds a number that is too large, or none (NaN)", hint="give it as text"
+        ) from None
+
+
+def _is_too_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(DEEPEST):
+        inside: list[object] = []
+        for one in level:
+            if isinstance(one, dict):
+                inside += cast("dict[str, object]", one).values()
+            elif isinstance(one, list):
+                inside += cast("list[object]", one)
+        if not inside:
+            return False
+        level = inside
+    return True
+
+
+def _encoded(text: str, name: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"{name} holds half of a surrogate pair, which is no character") from None
 
 
 def _within(size: int, limit: int, what: str, setting: str) -> None:

@@ -14,6 +14,8 @@ from cellwright.storage.database import Transaction, Value
 @dataclass(frozen=True, slots=True)
 class Page:
     items: list[JsonObject]
+    cursors: list[str]
+    """For each item the cursor that goes on after it."""
     next: str | None
 
 
@@ -43,8 +45,8 @@ def list_pads(
         {"scratch_id": pad, "title": title, "description": description, "namespace": namespace, "cell_count": count}
         for pad, title, description, namespace, count, _updated in found[:limit]
     ]
-    more = f"{found[limit - 1][5]}.{found[limit - 1][0]}" if len(found) > limit else None
-    return Page(items, more)
+    cursors = [f"{row[5]}.{row[0]}" for row in found[:limit]]
+    return Page(items, cursors, cursors[-1] if len(found) > limit else None)
 
 
 def _position(cursor: str) -> tuple[int, str]:

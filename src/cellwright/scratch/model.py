@@ -1,7 +1,7 @@
 """Pads and their cells, as values. Times are microseconds since 1970 (UTC)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ JsonObject = dict[str, Any]
 ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 CANONICAL = ("title", "description", "summary", "namespace", "tags")
 MAX_TAGS = 64
+MAX_NAMESPACES = 64
 MAX_NAME = 200
 
 
@@ -42,18 +43,23 @@ _TOLD_AS: Mapping[str, str] = {
     "INVALID_ARGUMENT": "VALIDATION_ERROR",
     "INVALID_FORMAT": "VALIDATION_ERROR",
     "INSUFFICIENT_SCOPE": "UNAUTHORIZED",
+    "STORAGE_FULL": "CAPACITY_LIMIT_REACHED",
 }
+_TROUBLES = frozenset({"STORAGE_FULL"})
 
 
 def failure(error: CellwrightError) -> JsonObject:
     """A failure in the envelope of the scratch tools, whose list of codes is closed: what is not on it is INTERNAL_ERROR."""
     code = _TOLD_AS.get(error.code, error.code)
     message = f"{error.message}; {error.hint}" if error.hint else error.message
+    # Whether trying again may help is said for what the list has no name for: these are troubles of ours, not of the call.
+    known = code in CODES and error.code not in _TROUBLES
+    details = error.details if known else {**error.details, "reason": error.code, "retryable": error.retryable}
     shown = {
         "code": code if code in CODES else INTERNAL_ERROR,
         "message": message,
         "error": message,
-        "details": error.details,
+        "details": details,
     }
     return {"ok": False, "error": shown}
 
@@ -151,6 +157,16 @@ def checked_namespace(given: str) -> str:
     if not name or len(name) > MAX_NAME or "\x00" in name:
         raise InvalidArgument(f"a namespace is a name of 1 to {MAX_NAME} characters")
     return name
+
+
+def checked_namespaces(given: Sequence[str]) -> tuple[str, ...]:
+    """The namespaces of a filter, each once. Each one is a part of the query, so there is a limit to them."""
+    names = tuple(dict.fromkeys(given))
+    if len(names) > MAX_NAMESPACES:
+        raise InvalidArgument(
+            f"namespaces: at most {MAX_NAMESPACES} at once", hint="ask several times, or leave it out"
+        )
+    return names
 
 
 def no_pad(pad_id: str) -> NotFound:

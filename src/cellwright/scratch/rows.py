@@ -23,11 +23,13 @@ def marks(values: Sequence[object]) -> str:
 
 
 def dumped(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """As JSON. ValueError for infinite numbers, which JSON does not have: no reply could show them."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def loaded(value: Value) -> Any:  # noqa: ANN401 - JSON that we wrote
-    return json.loads(cast("str", value))
+    # Most cells have no metadata, and there are many of them.
+    return {} if value == "{}" else json.loads(cast("str", value))
 
 
 PAD_COLUMNS = "id, namespace, title, description, summary, metadata, created, updated, version, cell_count"
@@ -70,6 +72,7 @@ def write_pad(tx: Transaction, tenant: str, pad: Pad) -> None:
 
 
 CELL_COLUMNS = "id, position, language, content, metadata, json_schema, validate_on_write, status"
+STRUCTURE_COLUMNS = "id, position, language, '' AS content, metadata, NULL AS json_schema, validate_on_write, status"
 
 
 def read_cells(tx: Transaction, key: PadKey, ids: Sequence[str] | None = None) -> list[Cell]:
@@ -86,9 +89,9 @@ def read_cells(tx: Transaction, key: PadKey, ids: Sequence[str] | None = None) -
 
 
 def read_last_cells(tx: Transaction, key: PadKey, count: int) -> list[Cell]:
-    """The last cells, in order: what a reply about a long pad shows."""
+    """The last cells, in order, without what they hold: what a reply to a change shows."""
     rows = tx.rows(
-        f"SELECT {CELL_COLUMNS} FROM cells WHERE tenant = ? AND pad = ? ORDER BY position DESC LIMIT ?",  # noqa: S608
+        f"SELECT {STRUCTURE_COLUMNS} FROM cells WHERE tenant = ? AND pad = ? ORDER BY position DESC LIMIT ?",  # noqa: S608
         key.tenant,
         key.id,
         count,

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cellwright.core.errors import CellwrightError, InvalidArgument
+from cellwright.core.formats.formats import FORMATS
 from cellwright.core.resources import Changes, ResourceListChanged, ResourceUpdated
 from cellwright.scratch import listing, rows
 from cellwright.scratch.drafts import checked_draft, new_cells, pad_draft, schema_draft
@@ -21,6 +22,7 @@ from cellwright.scratch.model import (
     SharedSchema,
     checked_id,
     checked_namespace,
+    checked_namespaces,
     checked_tags,
     not_in_namespaces,
 )
@@ -100,19 +102,36 @@ class Pads:
         self, tenant: str, pad_id: str | None, metadata: Mapping[str, object], drafts: Sequence[CellDraft]
     ) -> Written:
         """A new pad, or the pad of this id reset; refused as a whole or done as a whole."""
+        return await self._create(tenant, pad_id, metadata, drafts, self._store.create)
+
+    async def create_new(
+        self, tenant: str, pad_id: str | None, metadata: Mapping[str, object], drafts: Sequence[CellDraft]
+    ) -> Written:
+        """A new pad; Conflict if there is one of this id, also if it came a moment ago."""
+        return await self._create(tenant, pad_id, metadata, drafts, self._store.create_new)
+
+    async def _create(
+        self,
+        tenant: str,
+        pad_id: str | None,
+        metadata: Mapping[str, object],
+        drafts: Sequence[CellDraft],
+        store: Callable[[Transaction, PadKey, PadDraft, Sequence[Cell], Sequence[SharedSchema], int], Created],
+    ) -> Written:
         key = PadKey(tenant, new_id() if pad_id is None else checked_id(pad_id))
         about, schemas = pad_draft(metadata, self._limits)
         for schema in schemas:
             await self._check_schema(tenant, schema)
         cells = new_cells(drafts, self._limits)
-        uses, now = self._taken_uses(), self._now()
+        uses, now = dict(self._uses), self._now()
         self._sweep_if_wanted()
 
         def work(tx: Transaction) -> tuple[Created, list[str]]:
             touch(tx, uses)
-            return self._store.create(tx, key, about, cells, schemas, now), listing.cell_tags(tx, key)
+            return store(tx, key, about, cells, schemas, now), listing.cell_tags(tx, key)
 
         made, tags = await self._database.write(work)
+        self._forget_uses(uses)
         for evicted in made.evicted:
             log.info("pad_evicted pad=%s policy=discard", evicted)
             self._tell(PadKey(tenant, evicted), listed=False)
@@ -133,10 +152,11 @@ class Pads:
         """The pad with the cells asked for: by id first, then by tag."""
         key = PadKey(tenant, checked_id(pad_id))
         wanted = set(checked_tags(tuple(tags)))
+        within = None if namespaces is None else checked_namespaces(namespaces)
 
         def work(tx: Transaction) -> View:
             pad = rows.read_pad(tx, key)
-            if namespaces is not None and (pad is None or pad.about.namespace not in namespaces):
+            if within is not None and (pad is None or pad.about.namespace not in within):
                 raise not_in_namespaces(key.id)
             pad = pad or existing(tx, key)
             found = rows.read_cells(tx, key) if cell_ids is None else self._store.cells_of(tx, key, cell_ids)
@@ -166,7 +186,11 @@ class Pads:
         def work(tx: Transaction) -> View:
             before = existing(tx, key).about
             merged: JsonObject = {**before.metadata, **canonical(before), **given}
-            about, _ = pad_draft({name: value for name, value in merged.items() if value is not None}, self._limits)
+            about, schemas = pad_draft(
+                {name: value for name, value in merged.items() if value is not None}, self._limits
+            )
+            if schemas:
+                raise InvalidArgument("schemas are not changed here", hint="use scratch_upsert_schema")
             return self._shown(tx, key, self._store.update(tx, key, about, now))
 
         return await self._written(key, work, listed=True)
@@ -174,8 +198,8 @@ class Pads:
     async def page(
         self, tenant: str, namespaces: Sequence[str], tags: Sequence[str], limit: int, cursor: str | None
     ) -> listing.Page:
-        wanted = checked_tags(tuple(tags))
-        return await self._database.read(lambda tx: listing.list_pads(tx, tenant, namespaces, wanted, limit, cursor))
+        wanted, within = checked_tags(tuple(tags)), checked_namespaces(namespaces)
+        return await self._database.read(lambda tx: listing.list_pads(tx, tenant, within, wanted, limit, cursor))
 
     async def history(self, tenant: str, pad_id: str, limit: int) -> tuple[Pad, list[JsonObject]]:
         key = PadKey(tenant, checked_id(pad_id))
@@ -316,7 +340,8 @@ class Pads:
     # -- tags, namespaces, search --------------------------------------------------------------------------------------------
 
     async def tags(self, tenant: str, namespaces: Sequence[str]) -> tuple[list[str], list[str]]:
-        return await self._database.read(lambda tx: listing.all_tags(tx, tenant, namespaces))
+        within = checked_namespaces(namespaces)
+        return await self._database.read(lambda tx: listing.all_tags(tx, tenant, within))
 
     async def namespaces(self, tenant: str) -> list[JsonObject]:
         return await self._database.read(lambda tx: listing.list_namespaces(tx, tenant))
@@ -345,8 +370,8 @@ class Pads:
     async def search(
         self, tenant: str, text: str, namespaces: Sequence[str], tags: Sequence[str], limit: int, mode: Mode
     ) -> Found:
-        wanted = checked_tags(tuple(tags))
-        return await self._index.search(Query(tenant, text, ("pad",), tuple(namespaces), wanted, limit, mode))
+        wanted, within = checked_tags(tuple(tags)), checked_namespaces(namespaces)
+        return await self._index.search(Query(tenant, text, ("pad",), within, wanted, limit, mode))
 
     # -- uses and idle pads --------------------------------------------------------------------------------------------------
 
@@ -361,16 +386,20 @@ class Pads:
         await self._write_uses()
 
     async def _write_uses(self) -> None:
-        uses = self._taken_uses()
+        uses = dict(self._uses)
         try:
             await self._database.write(lambda tx: touch(tx, uses))
         except CellwrightError as error:
             # A read must not fail because its time could not be noted.
             log.warning("pad_uses_not_noted error=%s", error.code)
+        else:
+            self._forget_uses(uses)
 
-    def _taken_uses(self) -> dict[PadKey, int]:
-        uses, self._uses = self._uses, {}
-        return uses
+    def _forget_uses(self, written: Mapping[PadKey, int]) -> None:
+        """Only once they are written: a pad that was read must not count as idle because a write was refused."""
+        for key, used in written.items():
+            if self._uses.get(key) == used:
+                del self._uses[key]
 
     def _sweep_if_wanted(self) -> None:
         if self._policy.eviction == "preempt" and (self._sweeping is None or self._sweeping.done()):
@@ -407,11 +436,13 @@ class Pads:
         return int(self._clock() * 1e6)
 
     def _tell(self, key: PadKey, *, listed: bool, cell: str | None = None) -> None:
-        self._changes.publish(ResourceUpdated(f"scratchpad://{key.id}", principal_id=key.tenant))
+        # The list shows how many cells each pad has and which changed last: it changes with every pad.
+        changed = [key.id, *(f"{key.id}/{name}" for name in FORMATS), "list"]
         if cell is not None:
-            self._changes.publish(ResourceUpdated(f"scratchpad://{key.id}/cells/{cell}", principal_id=key.tenant))
+            changed.append(f"{key.id}/cells/{cell}")
+        for name in changed:
+            self._changes.publish(ResourceUpdated(f"scratchpad://{name}", principal_id=key.tenant))
         if listed:
-            self._changes.publish(ResourceUpdated("scratchpad://list", principal_id=key.tenant))
             self._changes.publish(ResourceListChanged(key.tenant))
 
     def _spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:

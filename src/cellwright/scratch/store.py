@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from cellwright.core.errors import InvalidArgument, LimitReached, NotFound
+from cellwright.core.errors import Conflict, InvalidArgument, LimitReached, NotFound
 from cellwright.scratch import rows
 from cellwright.scratch.history import Undo, forget_history, record
 from cellwright.scratch.model import (
@@ -25,6 +25,8 @@ from cellwright.storage.search import Entry, Key, SearchIndex
 
 KIND = "pad"
 HISTORY_KEPT = 100
+ASKED_SINGLY = 500
+"""Of more ids than this all cells are read: each id is a variable of the statement, and engines limit those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,20 @@ class PadStore:
             record(tx, key, pad.version, now, "reset", undo, HISTORY_KEPT)
         touch(tx, {key: now})
         return Created(pad, list(cells), old is not None, evicted)
+
+    def create_new(
+        self,
+        tx: Transaction,
+        key: PadKey,
+        about: PadDraft,
+        cells: Sequence[Cell],
+        schemas: Sequence[SharedSchema],
+        now: int,
+    ) -> Created:
+        """A new pad; Conflict if there is one of this id."""
+        if rows.read_pad(tx, key) is not None:
+            raise Conflict(f"there is a pad {key.id!r} already", hint="leave scratch_id out, or delete that pad first")
+        return self.create(tx, key, about, cells, schemas, now)
 
     def _replace_all(
         self, tx: Transaction, key: PadKey, pad: Pad, cells: Sequence[Cell], schemas: Sequence[SharedSchema]
@@ -228,7 +244,7 @@ class PadStore:
     def cells_of(self, tx: Transaction, key: PadKey, ids: Sequence[str]) -> list[Cell]:
         """These cells, in the order asked for, each once; InvalidId if one is not there."""
         wanted = list(dict.fromkeys(ids))
-        found = {cell.id: cell for cell in rows.read_cells(tx, key, wanted)}
+        found = {cell.id: cell for cell in rows.read_cells(tx, key, wanted if len(wanted) <= ASKED_SINGLY else None)}
         missing = [cell_id for cell_id in wanted if cell_id not in found]
         if missing:
             raise InvalidId(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
+from pydantic_core import to_json
 
 from cellwright.core.budget import cut, estimate_tokens
 from cellwright.scratch.model import Cell, CellDraft, JsonObject, Pad, SharedSchema
@@ -13,6 +14,8 @@ from cellwright.scratch.validation.model import Diagnostic, Validation
 
 PAGE_TOKENS = 4_500
 PREVIEW = 80
+LIKELY_CHARACTERS = 6
+"""A text of more characters than this for each token will not fit; it is not worth a try."""
 
 PadId = Annotated[str, Field(description="A-Z a-z 0-9 _ -")]
 Tags = Annotated[list[str] | None, Field(description="any of these")]
@@ -95,23 +98,54 @@ def listed(cell: Cell) -> JsonObject:
 
 def read_page(view: View, offset: int) -> tuple[list[JsonObject], int | None]:
     """Cells with their content as far as a reply goes, and where the rest begins."""
+    whole = _all_at_once(view.cells[offset:])
+    if whole is not None:
+        return whole, None
     shown: list[JsonObject] = []
     left = PAGE_TOKENS
     for position, cell in enumerate(view.cells[offset:], offset):
-        cost = estimate_tokens(cell.content)
+        around = _cost(_around(cell))
+        cost = around + estimate_tokens(cell.content)
         if shown and cost > left:
             return shown, position
-        shown.append(_with_content(cell, view.pad.id, max(left, 1)))
+        shown.append(_with_content(cell, view.pad.id, max(left - around, 1)))
         left -= cost
         if left <= 0 and position + 1 < len(view.cells):
             return shown, position + 1
     return shown, None
 
 
+def _all_at_once(cells: Sequence[Cell]) -> list[JsonObject] | None:
+    """All of them if they fit: one estimate of the whole is far cheaper than one for each."""
+    if len(cells) > PAGE_TOKENS or sum(len(cell.content) for cell in cells) > PAGE_TOKENS * LIKELY_CHARACTERS:
+        return None
+    shown: list[JsonObject] = [{**_around(cell), "content": cell.content} for cell in cells]
+    return shown if _cost(shown) <= PAGE_TOKENS else None
+
+
+def fitting(items: Sequence[JsonObject]) -> list[JsonObject]:
+    """The first of these, as many as one reply holds, at least one: what is left out must come on the next page."""
+    if _cost(items) <= PAGE_TOKENS:
+        return list(items)
+    left = PAGE_TOKENS
+    for count, item in enumerate(items):
+        left -= _cost(item)
+        if left < 0:
+            return list(items[: max(count, 1)])
+    return list(items)
+
+
+def _cost(shown: JsonObject | Sequence[JsonObject]) -> int:
+    return estimate_tokens(to_json(shown).decode())
+
+
+def _around(cell: Cell) -> JsonObject:
+    """A cell as reading shows it, but for its content."""
+    return structure(cell) if cell.json_schema is None else {**structure(cell), "json_schema": cell.json_schema}
+
+
 def _with_content(cell: Cell, pad_id: str, tokens: int) -> JsonObject:
-    shown = structure(cell)
-    if cell.json_schema is not None:
-        shown["json_schema"] = cell.json_schema
+    shown = _around(cell)
     if estimate_tokens(cell.content) <= tokens:
         return {**shown, "content": cell.content}
     return {

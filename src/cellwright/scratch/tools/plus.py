@@ -4,7 +4,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from cellwright.core.errors import Conflict
 from cellwright.core.formats.formats import format_named
 from cellwright.core.toolset import Toolset, read, write
 from cellwright.core.types import Call
@@ -79,10 +78,8 @@ async def scratch_import(
     scratch_id: PadId | None = None,
 ) -> dict[str, Any]:
     """A new pad from a notebook file. An existing pad is never overwritten."""
-    if scratch_id is not None and await pads.exists(call.principal.id, scratch_id):
-        raise Conflict(f"there is a pad {scratch_id!r} already", hint="leave scratch_id out, or delete that pad first")
     metadata, drafts, losses = drafts_of(format_named(format).decode(content))
-    made = await pads.create(call.principal.id, scratch_id, metadata, drafts)
+    made = await pads.create_new(call.principal.id, scratch_id, metadata, drafts)
     return {**written(made), "losses": losses}
 
 

@@ -14,6 +14,7 @@ from cellwright.scratch.tools.common import (
     Namespaces,
     PadId,
     Tags,
+    fitting,
     listed,
     pad_json,
     read_page,
@@ -86,7 +87,9 @@ async def scratch_list(
 ) -> dict[str, Any]:
     """List your pads, last changed first."""
     page = await pads.page(call.principal.id, namespaces or (), tags or (), limit, cursor)
-    return {"ok": True, "scratchpads": page.items, **({} if page.next is None else {"next_cursor": page.next})}
+    shown = fitting(page.items)
+    following = page.next if len(shown) == len(page.items) else page.cursors[len(shown) - 1]
+    return {"ok": True, "scratchpads": shown, **({} if following is None else {"next_cursor": following})}
 
 
 async def scratch_list_cells(
@@ -100,8 +103,9 @@ async def scratch_list_cells(
 ) -> dict[str, Any]:
     """List a pad's cells with the first characters of each."""
     view = await pads.read(call.principal.id, scratch_id, cell_ids=cell_ids, tags=tags or ())
-    page = [listed(cell) for cell in view.cells[offset : offset + limit]]
-    more = {"next": offset + limit} if offset + limit < len(view.cells) else {}
+    page = fitting([listed(cell) for cell in view.cells[offset : offset + limit]])
+    following = offset + len(page)
+    more = {"next": following} if following < len(view.cells) else {}
     return {"ok": True, "scratch_id": scratch_id, "cells": page, **more}
 
 
