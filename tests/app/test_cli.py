@@ -72,11 +72,15 @@ def test_a_typo_exits_2_with_the_nearest_name(arguments: list[str], meant: str) 
 
 @requirement("cli:doctor")
 def test_doctor_prints_a_line_a_check_and_json(tmp_path: Path) -> None:
-    done = cellwright("doctor", "--root", str(tmp_path), "--state-dir", str(tmp_path / "s"))
+    # Other tests have servers of their own meanwhile, which come and go.
+    alone = {"JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime")}
+    done = cellwright("doctor", "--root", str(tmp_path), "--state-dir", str(tmp_path / "s"), environ=alone)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^✔ cellwright: ", done.stdout, re.MULTILINE)
     report = json.loads(
-        cellwright("doctor", "--json", "--root", str(tmp_path), "--state-dir", str(tmp_path / "s")).stdout
+        cellwright(
+            "doctor", "--json", "--root", str(tmp_path), "--state-dir", str(tmp_path / "s"), environ=alone
+        ).stdout
     )
     assert report["ok"] is True
     assert {check["state"] for check in report["checks"]} <= {"ok", "failed", "absent"}

@@ -1,6 +1,7 @@
 """`doctor` against real Jupyter servers, healthy and not."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Generator
@@ -84,6 +85,17 @@ def test_without_a_server_the_local_kernel_is_tried(tmp_path: Path) -> None:
     assert code == 0, text
     assert "none is running" in checks["Jupyter servers"]["detail"]
     assert checks["kernel"]["detail"] == "python3 starts and stops"
+
+
+@requirement("doctor:local")
+def test_an_announced_server_that_does_not_answer_is_no_fault(tmp_path: Path) -> None:
+    runtime = tmp_path / "runtime"
+    runtime.mkdir()
+    announced = {"url": "http://127.0.0.1:9/", "token": "t", "pid": os.getpid(), "root_dir": str(tmp_path)}
+    (runtime / f"jpserver-{os.getpid()}.json").write_text(json.dumps(announced), encoding="utf-8")
+    code, checks, text = doctor(tmp_path, JUPYTER_RUNTIME_DIR=str(runtime))
+    assert code == 0, text
+    assert checks["Jupyter at http://127.0.0.1:9"]["state"] == "absent"
 
 
 @requirement("doctor:tool")

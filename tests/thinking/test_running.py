@@ -51,7 +51,8 @@ async def test_state_rich_output_errors_input_and_death(server: HttpServer) -> N
         "from IPython.display import SVG\nSVG('<svg xmlns=\"http://www.w3.org/2000/svg\"/>')",
         "print('before'); 1/0",
         "input('name?')",
-        "print('last words', flush=True)\nimport os; os._exit(1)",
+        # What is printed leaves the kernel by a thread of its own, which dies with it: it is given the time to do so.
+        "print('last words', flush=True)\nimport os, time; time.sleep(1); os._exit(1)",
     )
     async with agent_of(server) as agent:
         notebook_id, cells = await notebook_of(agent, *sources)

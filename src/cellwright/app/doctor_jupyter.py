@@ -1,9 +1,11 @@
 """The part of `doctor` that looks at Jupyter: servers, collaboration, tokens, kernels."""
 
+import asyncio
 import os
 import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from cellwright.app.doctor import ABSENT, FAILED, OK, Check, installed_version
 from cellwright.app.settings import Settings
@@ -13,6 +15,7 @@ from cellwright.jupyter.discovery import running_servers, runtime_dir
 from cellwright.jupyter.remote import RemoteJupyter, Sharing
 
 KERNEL_SECONDS = 30.0
+REACH_SECONDS = 5.0
 
 
 async def examine_jupyter(settings: Settings) -> list[Check]:
@@ -27,8 +30,10 @@ async def examine_jupyter(settings: Settings) -> list[Check]:
         checks.append(
             Check("Jupyter servers", OK, "none is running; one is started when it is needed, if it is installed")
         )
-    for address in (*named, *(server.address for server in found)):
+    for address in named:
         checks += await _server_checks(address)
+    for server in found:
+        checks += await _found_server_checks(server.address)
     if named:
         return checks
     return [*checks, await _local_kernel()]
@@ -45,6 +50,26 @@ def _named_servers(settings: Settings) -> list[JupyterAddress]:
         if url and (address := JupyterAddress.parse(url, token=token)) not in found:
             found.append(address)
     return found
+
+
+async def _found_server_checks(address: JupyterAddress) -> list[Check]:
+    """Of a server that nobody named: that it does not answer is no fault, it may be starting, ending or long gone."""
+    first, *others = await _server_checks(address)
+    if first.state == FAILED and not await _is_reachable(address):
+        return [Check(first.name, ABSENT, "is announced here, but does not answer: starting, ending or crashed")]
+    return [first, *others]
+
+
+async def _is_reachable(address: JupyterAddress) -> bool:
+    parts = urlsplit(address.url)
+    try:
+        _, writer = await asyncio.wait_for(
+            asyncio.open_connection(parts.hostname, parts.port or {"https": 443}.get(parts.scheme, 80)), REACH_SECONDS
+        )
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True
 
 
 async def _server_checks(address: JupyterAddress) -> list[Check]:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from cellwright.core.errors import Conflict
 from cellwright.core.formats.ipynb import to_notebook
 from cellwright.core.formats.model import Book
 from cellwright.core.keeping import Kept
@@ -47,9 +46,7 @@ class PadKeeper:
 
     async def keep(self, call: Call, path: str, book: Book) -> Kept:
         wanted = path.removeprefix(PAD) or None
-        if wanted is not None and await self.pads.exists(call.principal.id, wanted):
-            raise Conflict(f"there is a pad {wanted!r} already", hint="choose another id")
         metadata, drafts, losses = drafts_of(book)
-        made = await self.pads.create(call.principal.id, wanted, metadata, drafts)
+        made = await self.pads.create_new(call.principal.id, wanted, metadata, drafts)
         pad = made.view.pad.id
         return Kept(f"{PAD}{pad}", f"{PAD}{pad}", tuple(losses))

@@ -167,10 +167,6 @@ class Pads:
         self._note_use(key)
         return view
 
-    async def exists(self, tenant: str, pad_id: str) -> bool:
-        key = PadKey(tenant, checked_id(pad_id))
-        return await self._database.read(lambda tx: rows.read_pad(tx, key)) is not None
-
     async def delete(self, tenant: str, pad_id: str) -> bool:
         key = PadKey(tenant, checked_id(pad_id))
         deleted = await self._database.write(lambda tx: self._store.delete(tx, key))
