@@ -1,10 +1,7 @@
 """Pads on a real database of either engine."""
 
-import secrets
-from collections.abc import AsyncGenerator, Callable, Iterator
-from pathlib import Path
+from collections.abc import AsyncGenerator, Callable
 
-import psycopg
 import pytest
 
 from cellwright.core.resources import Changes
@@ -12,35 +9,11 @@ from cellwright.scratch.model import Limits
 from cellwright.scratch.schema import MIGRATIONS
 from cellwright.scratch.service import Pads, Policy
 from cellwright.scratch.validation.validators import Validators
-from cellwright.storage.database import Engine
 from cellwright.storage.location import Location, open_database
 from cellwright.storage.open_search import open_search
 from cellwright.storage.search_schema import MIGRATIONS as SEARCH
-from storage_support import PostgresServer
 
-ENGINES = list(Engine)
 MakePads = Callable[..., Pads]
-
-
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    server = PostgresServer()
-    try:
-        yield server
-    finally:
-        server.remove()
-
-
-@pytest.fixture(params=ENGINES)
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
-    """An empty place of one engine. Tests that take it hold for both."""
-    if request.param is Engine.SQLITE:
-        return tmp_path / "state" / "cellwright.db"
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    schema = f"test_{secrets.token_hex(6)}"
-    with psycopg.connect(server.url().reveal(), autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {schema}".encode())
-    return server.url(schema)
 
 
 @pytest.fixture

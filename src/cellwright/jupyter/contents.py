@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.core.errors import CellwrightError, Conflict, InvalidArgument, LimitReached, NotFound
-from cellwright.jupyter.localfiles import describe_all, is_root, leads_outside, walk_local
-from cellwright.jupyter.model import FileContent, FileInfo, FileKind, Found, timestamp
-from cellwright.jupyter.paths import DocPath, is_path
+from cellwright.core.errors import NotFound
+from cellwright.jupyter import filerules
+from cellwright.jupyter.localfiles import describe_all, is_root
+from cellwright.jupyter.model import FileContent, FileInfo, FileKind, Found
+from cellwright.jupyter.parsing import file_info
+from cellwright.jupyter.paths import DocPath
 from cellwright.jupyter.rest import NOT_FOUND, Rest, not_jupyter
-from cellwright.jupyter.sight import spelt
 
 CONCURRENT_LISTINGS = 8
-MAX_LISTED = 100_000
 TRUST_SECONDS = 10.0
-MAX_READ_BYTES = 100 * 1024 * 1024
-LARGE_BYTES = 200_000
 
 
 class Contents:
@@ -41,13 +39,11 @@ class Contents:
 
     async def read(self, path: DocPath, kind: FileKind) -> FileContent:
         """The file with its contents and their hash. Notebooks come as the JSON of format 4."""
-        size = (await self.stat(path)).size or 0
-        if size > MAX_READ_BYTES:
-            raise LimitReached(f"{path} has {size} bytes; at most {MAX_READ_BYTES} are read")
+        filerules.check_size(path, await self.stat(path))
         parameters = {"content": 1, "hash": 1, "type": kind.value}
         answer = await self._rest.request("GET", _api(path), f"file {path}", parameters=parameters)
         # Decoding a hundred megabytes takes seconds, in which nobody else would be answered.
-        large = len(answer.body) > LARGE_BYTES
+        large = len(answer.body) > filerules.LARGE_BYTES
         model: dict[str, Any] = await asyncio.to_thread(answer.json) if large else answer.json()
         return FileContent(_info(model), model.get("content"), model.get("format"))
 
@@ -57,48 +53,37 @@ class Contents:
         The server has no conditional write, so the check comes just before. Never call this while the document is shared.
         """
         if expect is not None:
-            await self._check_unchanged(path, expect)
-        body = {"type": kind.value, "format": "json" if kind is FileKind.NOTEBOOK else "text", "content": content}
+            filerules.check_unchanged(path, await self.stat(path, with_hash=expect.hash is not None), expect)
+        body = {"type": kind.value, "format": filerules.format_of(kind), "content": content}
         answer = await self._rest.request("PUT", _api(path), f"file {path}", body=body)
         ours, now = _info(answer.json()), await self.stat(path, with_hash=True)
         # If somebody else wrote right after us, their hash is not what we know: the time of our own write is.
         return now if now.last_modified == ours.last_modified else ours
 
-    async def _check_unchanged(self, path: DocPath, expect: FileInfo) -> None:
-        now = await self.stat(path, with_hash=expect.hash is not None)
-        same = now.hash == expect.hash if expect.hash is not None else now.last_modified == expect.last_modified
-        if not same:
-            raise Conflict(
-                f"{path} was changed on disk since it was read; nothing was written",
-                hint="Read it again, then repeat the edit",
-                details={"last_modified": now.last_modified.isoformat()},
-            )
-
     async def create(self, path: DocPath, kind: FileKind, content: object = None) -> FileInfo:
         """A new file. Fails if there is one already."""
         if await self.exists(path):
-            raise Conflict(f"{path} exists already", hint="Choose another path, or overwrite_document to replace it")
+            raise filerules.taken(path)
         if path.parent is not None and not await self.exists(path.parent):
-            raise NotFound(f"no folder {path.parent} on the Jupyter server", hint="Create the folder first")
+            raise filerules.no_parent(path.parent)
         if kind is FileKind.DIRECTORY:
             await self._rest.request("PUT", _api(path), f"folder {path}", body={"type": "directory"})
             return await self.stat(path)
-        made = content if content is not None else _empty(kind)
+        made = content if content is not None else filerules.empty(kind)
         return await self.write(path, kind, made, expect=None)
 
     async def rename(self, path: DocPath, new_path: DocPath) -> FileInfo:
         if await self.exists(new_path):
-            raise Conflict(f"{new_path} exists already; {path} was not renamed", hint="Choose another path")
+            raise filerules.taken_for_rename(path, new_path)
         model = await self._rest.request("PATCH", _api(path), f"file {path}", body={"path": new_path.text})
         return _info(model.json())
 
     async def copy(self, path: DocPath, copy_path: DocPath) -> FileInfo:
         """A copy under exactly this path, made by the server's own reading and writing."""
         if await self.exists(copy_path):
-            raise Conflict(f"{copy_path} exists already; nothing was copied", hint="Choose another path")
+            raise filerules.taken_for_copy(copy_path)
         info = await self.stat(path)
-        if info.kind is FileKind.DIRECTORY:
-            raise InvalidArgument(f"{path} is a folder; only files can be copied")
+        filerules.check_copyable(path, info)
         source = await self.read(path, info.kind)
         body = {"type": info.kind.value, "format": source.format, "content": source.content}
         await self._rest.request("PUT", _api(copy_path), f"file {copy_path}", body=body)
@@ -119,10 +104,9 @@ class Contents:
 
     async def find(self, folder: DocPath | None, suffix: str = "") -> Sequence[Found]:
         """Files below `folder` by path, hidden ones left out as the server does; straight from the disk if it is here."""
-        if folder is not None and folder.is_hidden:
-            raise NotFound(f"no folder {folder} on the Jupyter server", hint="Hidden folders are not shown")
+        filerules.check_shown(folder)
         root = await self._root()
-        found = await asyncio.to_thread(_find_here, root, folder, suffix) if root is not None else None
+        found = await asyncio.to_thread(filerules.find_here, root, folder, suffix) if root is not None else None
         return found if found is not None else await self._walk_there(folder, suffix)
 
     async def describe(self, found: Sequence[Found]) -> list[FileInfo]:
@@ -149,13 +133,9 @@ class Contents:
         while pending:
             batch, pending = pending[:CONCURRENT_LISTINGS], pending[CONCURRENT_LISTINGS:]
             for infos in await asyncio.gather(*(self._folder_or_gone(one, first=one is folder) for one in batch)):
-                folders = [info for info in infos if info.kind is FileKind.DIRECTORY]
-                pending += [path for info in folders if (path := _enterable(info.path)) is not None]
-                found += [Found(one.path, one.kind, one) for one in infos if _wanted(one, suffix) and is_path(one.path)]
-            if len(found) > MAX_LISTED:
-                raise LimitReached(
-                    f"more than {MAX_LISTED} files below {folder or '/'}", hint="List a folder further down"
-                )
+                pending += filerules.enterable(infos)
+                found += filerules.matching(infos, suffix)
+            filerules.check_listed(found, folder)
         return sorted(found, key=lambda one: one.path)
 
     async def _folder_or_gone(self, folder: DocPath | None, *, first: bool) -> list[FileInfo]:
@@ -168,44 +148,12 @@ class Contents:
             return []
 
 
-def _enterable(path: str) -> DocPath | None:
-    """None for a folder whose name we could not ask for again: it must not end the walk through all the others."""
-    try:
-        return DocPath(path)
-    except CellwrightError:
-        return None
-
-
-def _find_here(root: Path, folder: DocPath | None, suffix: str) -> Sequence[Found] | None:
-    """From the disk; None where only the server may say what is there."""
-    return None if leads_outside(root, folder) else walk_local(root, folder, suffix, MAX_LISTED)
-
-
-def _wanted(info: FileInfo, suffix: str) -> bool:
-    return not suffix or (info.kind is not FileKind.DIRECTORY and info.path.endswith(suffix))
-
-
 def _api(path: DocPath | None) -> str:
     return f"api/contents/{path.quoted if path else ''}"
 
 
-def _empty(kind: FileKind) -> object:
-    if kind is FileKind.NOTEBOOK:
-        return {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    return ""
-
-
 def _info(model: dict[str, Any]) -> FileInfo:
     try:
-        return FileInfo(
-            path=spelt(model["path"].strip("/")),
-            kind=FileKind(model["type"]),
-            created=timestamp(model["created"]),
-            last_modified=timestamp(model["last_modified"]),
-            size=model.get("size"),
-            writable=bool(model.get("writable", True)),
-            mime_type=model.get("mimetype"),
-            hash=model.get("hash"),
-        )
+        return file_info(model)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise not_jupyter(str(model)) from error

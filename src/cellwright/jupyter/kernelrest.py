@@ -1,11 +1,10 @@
 """Kernels and sessions of a Jupyter server over its REST API."""
 
-from typing import Any
 from urllib.parse import quote
 
-from cellwright.core.errors import InvalidArgument
 from cellwright.jupyter.kernel_channel import KernelChannel, open_websocket
-from cellwright.jupyter.model import KernelInfo, KernelSpec, SessionInfo, timestamp
+from cellwright.jupyter.model import KernelInfo, KernelSpec, SessionInfo
+from cellwright.jupyter.parsing import kernel_info, kernel_spec, known_kernel, session_info
 from cellwright.jupyter.paths import NotebookPath
 from cellwright.jupyter.rest import Rest
 
@@ -25,29 +24,33 @@ class RemoteKernels:
     async def specs(self) -> list[KernelSpec]:
         found = await self._rest.get("api/kernelspecs", "kernelspecs")
         default = found.get("default")
-        return [_spec(name, model, name == default) for name, model in sorted(found["kernelspecs"].items())]
+        return [
+            kernel_spec(name, model, is_default=name == default) for name, model in sorted(found["kernelspecs"].items())
+        ]
 
     async def kernels(self) -> list[KernelInfo]:
-        return [_kernel(model) for model in await self._rest.get("api/kernels", "kernels")]
+        return [kernel_info(model) for model in await self._rest.get("api/kernels", "kernels")]
 
     async def kernel(self, kernel_id: str) -> KernelInfo:
-        return _kernel(await self._rest.get(_api(kernel_id), f"kernel {kernel_id}"))
+        return kernel_info(await self._rest.get(_api(kernel_id), f"kernel {kernel_id}"))
 
     async def start_kernel(self, name: str | None = None) -> KernelInfo:
         body = {"name": await self._known(name)} if name else {}
-        return _kernel((await self._rest.request("POST", "api/kernels", "kernel", body=body)).json())
+        return kernel_info((await self._rest.request("POST", "api/kernels", "kernel", body=body)).json())
 
     async def interrupt(self, kernel_id: str) -> None:
         await self._rest.request("POST", f"{_api(kernel_id)}/interrupt", f"kernel {kernel_id}")
 
     async def restart(self, kernel_id: str) -> KernelInfo:
-        return _kernel((await self._rest.request("POST", f"{_api(kernel_id)}/restart", f"kernel {kernel_id}")).json())
+        return kernel_info(
+            (await self._rest.request("POST", f"{_api(kernel_id)}/restart", f"kernel {kernel_id}")).json()
+        )
 
     async def shut_down(self, kernel_id: str) -> None:
         await self._rest.request("DELETE", _api(kernel_id), f"kernel {kernel_id}")
 
     async def sessions(self) -> list[SessionInfo]:
-        return [_session(model) for model in await self._rest.get("api/sessions", "sessions")]
+        return [session_info(model) for model in await self._rest.get("api/sessions", "sessions")]
 
     async def session_of(self, path: NotebookPath) -> SessionInfo | None:
         """The notebook's own session. One that lost its kernel does not count."""
@@ -61,14 +64,14 @@ class RemoteKernels:
     ) -> SessionInfo:
         kernel = await self._choice(kernel_name, kernel_id)
         body = {"path": path.text, "name": path.name, "type": NOTEBOOK, "kernel": kernel}
-        return _session((await self._rest.request("POST", "api/sessions", f"session of {path}", body=body)).json())
+        return session_info((await self._rest.request("POST", "api/sessions", f"session of {path}", body=body)).json())
 
     async def switch_kernel(
         self, session_id: str, *, kernel_name: str | None = None, kernel_id: str | None = None
     ) -> SessionInfo:
         about = f"session {session_id}"
         body = {"kernel": await self._choice(kernel_name, kernel_id)}
-        return _session(
+        return session_info(
             (await self._rest.request("PATCH", f"api/sessions/{quote(session_id, safe='')}", about, body=body)).json()
         )
 
@@ -92,45 +95,9 @@ class RemoteKernels:
         return {"name": await self._known(kernel_name)} if kernel_name else {}
 
     async def _known(self, name: str) -> str:
-        """Jupyter answers an unknown name with a bare 500: look first, and say what there is."""
-        names = [spec.name for spec in await self.specs()]
-        if name not in names:
-            raise InvalidArgument(
-                f"no kernel named {name!r} on {self.url}", hint=f"There are: {', '.join(names) or 'none'}"
-            )
-        return name
+        """Jupyter answers an unknown name with a bare 500: look first."""
+        return known_kernel(name, await self.specs(), self.url)
 
 
 def _api(kernel_id: str) -> str:
     return f"api/kernels/{quote(kernel_id, safe='')}"
-
-
-def _kernel(model: dict[str, Any]) -> KernelInfo:
-    active = model.get("last_activity")
-    return KernelInfo(
-        id=str(model["id"]),
-        name=str(model.get("name", "")),
-        state=str(model.get("execution_state") or "unknown"),
-        last_activity=timestamp(active) if active else None,
-        connections=int(model.get("connections") or 0),
-    )
-
-
-def _session(model: dict[str, Any]) -> SessionInfo:
-    kernel = model.get("kernel")
-    return SessionInfo(
-        id=str(model["id"]),
-        path=str(model.get("path") or "").lstrip("/"),
-        name=str(model.get("name") or ""),
-        type=str(model.get("type") or ""),
-        kernel=_kernel(kernel) if kernel else None,
-    )
-
-
-def _spec(name: str, model: dict[str, Any], is_default: bool) -> KernelSpec:
-    spec: dict[str, Any] = model.get("spec") or {}
-    found: dict[str, Any] = model.get("resources") or {}
-    resources = {name: str(place) for name, place in found.items()}
-    return KernelSpec(
-        name, str(spec.get("display_name") or name), str(spec.get("language") or ""), resources, is_default
-    )

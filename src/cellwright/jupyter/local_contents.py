@@ -5,7 +5,6 @@ import copy
 import inspect
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,13 +13,13 @@ from jupyter_server.serverapp import ServerApp
 from jupyter_server.services.contents.filemanager import FileContentsManager
 from tornado.web import HTTPError
 
-from cellwright.core.errors import Conflict, InvalidArgument, LimitReached, NotFound
-from cellwright.jupyter.contents import LARGE_BYTES, MAX_LISTED, MAX_READ_BYTES
+from cellwright.core.errors import NotFound
+from cellwright.jupyter import filerules
 from cellwright.jupyter.local_calls import ServerCalls
-from cellwright.jupyter.localfiles import describe_all, leads_outside, walk_local
-from cellwright.jupyter.model import FileContent, FileInfo, FileKind, Found, JsonObject, timestamp
-from cellwright.jupyter.paths import DocPath, is_path
-from cellwright.jupyter.sight import spelt
+from cellwright.jupyter.localfiles import describe_all
+from cellwright.jupyter.model import FileContent, FileInfo, FileKind, Found, JsonObject
+from cellwright.jupyter.parsing import file_info
+from cellwright.jupyter.paths import DocPath
 
 BAD_REQUEST, NOT_FOUND = 400, 404
 
@@ -35,7 +34,7 @@ class LocalContents:
 
     async def stat(self, path: DocPath, *, with_hash: bool = False) -> FileInfo:
         """What the server knows of the file, without reading it."""
-        return _info(await self._calls.look(f"file {path}", lambda: self._get(path.text, with_hash=with_hash)))
+        return file_info(await self._calls.look(f"file {path}", lambda: self._get(path.text, with_hash=with_hash)))
 
     async def exists(self, path: DocPath) -> bool:
         try:
@@ -46,16 +45,14 @@ class LocalContents:
 
     async def read(self, path: DocPath, kind: FileKind) -> FileContent:
         """The file with its contents and their hash. Notebooks come as the JSON of format 4."""
-        size = (await self.stat(path)).size or 0
-        if size > MAX_READ_BYTES:
-            raise LimitReached(f"{path} has {size} bytes; at most {MAX_READ_BYTES} are read")
+        size = filerules.check_size(path, await self.stat(path))
         model = await self._calls.look(
             f"file {path}", lambda: self._get(path.text, content=True, kind=kind, with_hash=True)
         )
         content = model.get("content")
         if kind is FileKind.NOTEBOOK:
             content = await _plain(content, size)
-        return FileContent(_info(model), content, model.get("format"))
+        return FileContent(file_info(model), content, model.get("format"))
 
     async def write(self, path: DocPath, kind: FileKind, content: object, *, expect: FileInfo | None) -> FileInfo:
         """Replace the file. With `expect`, only if the file is still as it was then.
@@ -63,46 +60,35 @@ class LocalContents:
         The manager has no conditional write, so the check comes just before. Never call this while the document is shared.
         """
         if expect is not None:
-            await self._check_unchanged(path, expect)
-        ours = await self._put(path, kind, "json" if kind is FileKind.NOTEBOOK else "text", content)
+            filerules.check_unchanged(path, await self.stat(path, with_hash=expect.hash is not None), expect)
+        ours = await self._put(path, kind, filerules.format_of(kind), content)
         now = await self.stat(path, with_hash=True)
         # If somebody else wrote right after us, their hash is not what we know: the time of our own write is.
         return now if now.last_modified == ours.last_modified else ours
 
-    async def _check_unchanged(self, path: DocPath, expect: FileInfo) -> None:
-        now = await self.stat(path, with_hash=expect.hash is not None)
-        same = now.hash == expect.hash if expect.hash is not None else now.last_modified == expect.last_modified
-        if not same:
-            raise Conflict(
-                f"{path} was changed on disk since it was read; nothing was written",
-                hint="Read it again, then repeat the edit",
-                details={"last_modified": now.last_modified.isoformat()},
-            )
-
     async def create(self, path: DocPath, kind: FileKind, content: object = None) -> FileInfo:
         """A new file. Fails if there is one already."""
         if await self.exists(path):
-            raise Conflict(f"{path} exists already", hint="Choose another path, or overwrite_document to replace it")
+            raise filerules.taken(path)
         if path.parent is not None and not await self.exists(path.parent):
-            raise NotFound(f"no folder {path.parent} on the Jupyter server", hint="Create the folder first")
+            raise filerules.no_parent(path.parent)
         if kind is FileKind.DIRECTORY:
             await self._calls.do(f"folder {path}", lambda: self._save(path.text, {"type": "directory"}))
             return await self.stat(path)
-        made = content if content is not None else _empty(kind)
+        made = content if content is not None else filerules.empty(kind)
         return await self.write(path, kind, made, expect=None)
 
     async def rename(self, path: DocPath, new_path: DocPath) -> FileInfo:
         if await self.exists(new_path):
-            raise Conflict(f"{new_path} exists already; {path} was not renamed", hint="Choose another path")
-        return _info(await self._calls.do(f"file {path}", lambda: self._rename(path.text, new_path.text)))
+            raise filerules.taken_for_rename(path, new_path)
+        return file_info(await self._calls.do(f"file {path}", lambda: self._rename(path.text, new_path.text)))
 
     async def copy(self, path: DocPath, copy_path: DocPath) -> FileInfo:
         """A copy under exactly this path, made by the server's own reading and writing."""
         if await self.exists(copy_path):
-            raise Conflict(f"{copy_path} exists already; nothing was copied", hint="Choose another path")
+            raise filerules.taken_for_copy(copy_path)
         info = await self.stat(path)
-        if info.kind is FileKind.DIRECTORY:
-            raise InvalidArgument(f"{path} is a folder; only files can be copied")
+        filerules.check_copyable(path, info)
         source = await self.read(path, info.kind)
         await self._put(copy_path, info.kind, source.format, source.content)
         return await self.stat(copy_path)
@@ -116,7 +102,7 @@ class LocalContents:
         model = await self._calls.look(
             f"folder {folder or '/'}", lambda: self._get(place, content=True, kind=FileKind.DIRECTORY)
         )
-        return sorted((_info(entry) for entry in model["content"]), key=lambda info: info.path)
+        return sorted((file_info(entry) for entry in model["content"]), key=lambda info: info.path)
 
     async def walk(self, folder: DocPath | None) -> list[FileInfo]:
         """All files and folders below `folder`, by path."""
@@ -124,10 +110,9 @@ class LocalContents:
 
     async def find(self, folder: DocPath | None, suffix: str = "") -> Sequence[Found]:
         """Files below `folder` by path, hidden ones left out; straight from the disk where that is what the manager shows."""
-        if folder is not None and folder.is_hidden:
-            raise NotFound(f"no folder {folder} on the Jupyter server", hint="Hidden folders are not shown")
+        filerules.check_shown(folder)
         root = self._root
-        found = await asyncio.to_thread(_find_here, root, folder, suffix) if root is not None else None
+        found = await asyncio.to_thread(filerules.find_here, root, folder, suffix) if root is not None else None
         return found if found is not None else await self._walk_by_folders(folder, suffix)
 
     async def describe(self, found: Sequence[Found]) -> list[FileInfo]:
@@ -154,19 +139,15 @@ class LocalContents:
                 if place is folder:
                     raise
                 continue
-            folders = [info for info in infos if info.kind is FileKind.DIRECTORY]
-            pending += [DocPath(info.path) for info in folders if is_path(info.path)]
-            found += [Found(one.path, one.kind, one) for one in infos if _wanted(one, suffix) and is_path(one.path)]
-            if len(found) > MAX_LISTED:
-                raise LimitReached(
-                    f"more than {MAX_LISTED} files below {folder or '/'}", hint="List a folder further down"
-                )
+            pending += filerules.enterable(infos)
+            found += filerules.matching(infos, suffix)
+            filerules.check_listed(found, folder)
         return sorted(found, key=lambda one: one.path)
 
     async def _put(self, path: DocPath, kind: FileKind, kept_as: str | None, content: object) -> FileInfo:
         # The manager makes objects of its own out of what it is given: what we hold stays ours.
         body: JsonObject = {"type": kind.value, "format": kept_as, "content": copy.deepcopy(content)}
-        return _info(await self._calls.do(f"file {path}", lambda: self._save(path.text, body)))
+        return file_info(await self._calls.do(f"file {path}", lambda: self._save(path.text, body)))
 
     async def _get(
         self, path: str, *, content: bool = False, kind: FileKind | None = None, with_hash: bool = False
@@ -197,44 +178,9 @@ class LocalContents:
                 raise HTTPError(status, said.format(f"/{paths[0]}"))
 
 
-def _find_here(root: Path, folder: DocPath | None, suffix: str) -> Sequence[Found] | None:
-    """From the disk; None where only the manager may say what is there."""
-    return None if leads_outside(root, folder) else walk_local(root, folder, suffix, MAX_LISTED)
-
-
 async def _plain(content: object, size: int) -> object:
     """The manager gives a notebook as objects of its own; the rest of us knows plain JSON."""
-    if size <= LARGE_BYTES:
+    if size <= filerules.LARGE_BYTES:
         return json.loads(json.dumps(content))
     # A hundred megabytes take seconds, in which nobody else would be answered.
     return await asyncio.to_thread(lambda: json.loads(json.dumps(content)))
-
-
-def _wanted(info: FileInfo, suffix: str) -> bool:
-    return not suffix or (info.kind is not FileKind.DIRECTORY and info.path.endswith(suffix))
-
-
-def _empty(kind: FileKind) -> object:
-    if kind is FileKind.NOTEBOOK:
-        return {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    return ""
-
-
-def _info(model: JsonObject) -> FileInfo:
-    return FileInfo(
-        path=spelt(str(model["path"]).strip("/")),
-        kind=FileKind(model["type"]),
-        created=_moment(model["created"]),
-        last_modified=_moment(model["last_modified"]),
-        size=model.get("size"),
-        writable=bool(model.get("writable", True)),
-        mime_type=model.get("mimetype"),
-        hash=model.get("hash"),
-    )
-
-
-def _moment(told: datetime | str) -> datetime:
-    """Managers give times, or text as the API does."""
-    if isinstance(told, str):
-        return timestamp(told)
-    return told.replace(tzinfo=UTC) if told.tzinfo is None else told.astimezone(UTC)

@@ -4,15 +4,14 @@ from typing import Any, cast
 
 from jupyter_server.serverapp import ServerApp
 
-from cellwright.core.errors import InvalidArgument, LimitReached
 from cellwright.core.types import Secret
+from cellwright.jupyter import filerules
 from cellwright.jupyter.address import JupyterAddress
-from cellwright.jupyter.contents import MAX_READ_BYTES
 from cellwright.jupyter.local_calls import ServerCalls
 from cellwright.jupyter.local_contents import LocalContents
 from cellwright.jupyter.local_forks import YdocForks
 from cellwright.jupyter.local_rooms import YdocRooms
-from cellwright.jupyter.model import FileKind, RoomKind
+from cellwright.jupyter.model import RoomKind
 from cellwright.jupyter.paths import DocPath
 from cellwright.jupyter.port import Forks, RoomAccess
 from cellwright.jupyter.remote import RemoteDocuments, Sharing
@@ -61,7 +60,7 @@ class LocalDocuments(LocalContents):
 
     async def join(self, path: DocPath, kind: RoomKind) -> RoomAccess:
         # Joining the room of a file that is not there stops live updates in every room of the server.
-        await self._check_joinable(path, kind)
+        filerules.check_joinable(path, await self.stat(path), kind)
         extension = self._extension(YDOC)
         if extension is None:
             return await self._from_outside().join(path, kind)
@@ -72,15 +71,6 @@ class LocalDocuments(LocalContents):
     async def close(self) -> None:
         if self._rest is not None:
             await self._rest.close()
-
-    async def _check_joinable(self, path: DocPath, kind: RoomKind) -> None:
-        info = await self.stat(path)
-        if info.kind is FileKind.DIRECTORY:
-            raise InvalidArgument(f"{path} is a folder", hint="list_documents shows what is in it")
-        if (info.size or 0) > MAX_READ_BYTES:
-            raise LimitReached(f"{path} has {info.size} bytes; at most {MAX_READ_BYTES} are opened")
-        if (info.kind is FileKind.NOTEBOOK) != (kind is RoomKind.NOTEBOOK):
-            raise InvalidArgument(f"{path} is a {info.kind}", hint="Use the notebook tools for .ipynb files only")
 
     def _extension(self, name: str) -> Any:  # noqa: ANN401 - whatever class it is
         """The running extension of this name; one that is installed and switched off has no app."""

@@ -13,11 +13,11 @@ from jupyter_server.services.kernelspecs.handlers import (
 )
 from tornado.web import HTTPError
 
-from cellwright.core.errors import InvalidArgument
 from cellwright.jupyter.kernel_channel import KernelChannel, KernelGone, open_websocket
 from cellwright.jupyter.local_calls import ServerCalls
 from cellwright.jupyter.local_kernel_channel import SocketChannel, wait_until_alive
-from cellwright.jupyter.model import JsonObject, KernelInfo, KernelSpec, SessionInfo, timestamp
+from cellwright.jupyter.model import JsonObject, KernelInfo, KernelSpec, SessionInfo
+from cellwright.jupyter.parsing import kernel_info, kernel_spec, known_kernel, session_info
 from cellwright.jupyter.paths import NotebookPath
 
 NOTEBOOK = "notebook"
@@ -45,7 +45,10 @@ class LocalKernels:
         default = self._kernels.default_kernel_name
         # Each looks for its pictures on the disk.
         return await asyncio.to_thread(
-            lambda: [_spec(self._spec_model(name, found[name]), name == default) for name in sorted(found)]
+            lambda: [
+                kernel_spec(name, self._spec_model(name, found[name]), is_default=name == default)
+                for name in sorted(found)
+            ]
         )
 
     def _spec_model(self, name: str, info: JsonObject) -> JsonObject:
@@ -56,10 +59,10 @@ class LocalKernels:
 
     async def kernels(self) -> list[KernelInfo]:
         found: list[JsonObject] = await self._calls.look("kernels", self._kernels.list_kernels)
-        return [_kernel(model) for model in found]
+        return [kernel_info(model) for model in found]
 
     async def kernel(self, kernel_id: str) -> KernelInfo:
-        return _kernel(await self._calls.look(f"kernel {kernel_id}", lambda: self._kernels.kernel_model(kernel_id)))
+        return kernel_info(await self._calls.look(f"kernel {kernel_id}", lambda: self._kernels.kernel_model(kernel_id)))
 
     async def start_kernel(self, name: str | None = None) -> KernelInfo:
         chosen = await self._known(name) if name else self._kernels.default_kernel_name
@@ -68,7 +71,7 @@ class LocalKernels:
             kernel_id = await ensure_async(self._kernels.start_kernel(kernel_name=chosen, path=None, kernel_id=None))
             return await ensure_async(self._kernels.kernel_model(kernel_id))
 
-        return _kernel(await self._calls.do("kernel", start))
+        return kernel_info(await self._calls.do("kernel", start))
 
     async def interrupt(self, kernel_id: str) -> None:
         await self._calls.do(f"kernel {kernel_id}", lambda: self._kernels.interrupt_kernel(kernel_id))
@@ -81,14 +84,14 @@ class LocalKernels:
                 raise HTTPError(SERVER_FAILED, "Exception restarting kernel") from error
             return await ensure_async(self._kernels.kernel_model(kernel_id))
 
-        return _kernel(await self._calls.do(f"kernel {kernel_id}", restart))
+        return kernel_info(await self._calls.do(f"kernel {kernel_id}", restart))
 
     async def shut_down(self, kernel_id: str) -> None:
         await self._calls.do(f"kernel {kernel_id}", lambda: self._kernels.shutdown_kernel(kernel_id))
 
     async def sessions(self) -> list[SessionInfo]:
         found: list[JsonObject] = await self._calls.look("sessions", self._sessions.list_sessions)
-        return [_session(model) for model in found]
+        return [session_info(model) for model in found]
 
     async def session_of(self, path: NotebookPath) -> SessionInfo | None:
         """The notebook's own session. One that lost its kernel does not count."""
@@ -112,13 +115,15 @@ class LocalKernels:
             except (OSError, RuntimeError, ValueError, LookupError) as error:
                 raise HTTPError(SERVER_FAILED, str(error)) from error
 
-        return _session(await self._calls.do(f"session of {path}", start))
+        return session_info(await self._calls.do(f"session of {path}", start))
 
     async def switch_kernel(
         self, session_id: str, *, kernel_name: str | None = None, kernel_id: str | None = None
     ) -> SessionInfo:
         name, given = await self._choice(kernel_name, kernel_id)
-        return _session(await self._calls.do(f"session {session_id}", lambda: self._switch(session_id, name, given)))
+        return session_info(
+            await self._calls.do(f"session {session_id}", lambda: self._switch(session_id, name, given))
+        )
 
     async def move_session(self, session_id: str, path: NotebookPath) -> None:
         name = path.text.rpartition("/")[2]
@@ -176,40 +181,4 @@ class LocalKernels:
         return (await self._known(kernel_name) if kernel_name else None), None
 
     async def _known(self, name: str) -> str:
-        """Jupyter has no good words for an unknown name: look first, and say what there is."""
-        names = [spec.name for spec in await self.specs()]
-        if name not in names:
-            raise InvalidArgument(
-                f"no kernel named {name!r} on {self.url}", hint=f"There are: {', '.join(names) or 'none'}"
-            )
-        return name
-
-
-def _kernel(model: JsonObject) -> KernelInfo:
-    active = model.get("last_activity")
-    return KernelInfo(
-        id=str(model["id"]),
-        name=str(model.get("name", "")),
-        state=str(model.get("execution_state") or "unknown"),
-        last_activity=timestamp(str(active)) if active else None,
-        connections=int(model.get("connections") or 0),
-    )
-
-
-def _session(model: JsonObject) -> SessionInfo:
-    kernel: JsonObject | None = model.get("kernel")
-    return SessionInfo(
-        id=str(model["id"]),
-        path=str(model.get("path") or "").lstrip("/"),
-        name=str(model.get("name") or ""),
-        type=str(model.get("type") or ""),
-        kernel=_kernel(kernel) if kernel else None,
-    )
-
-
-def _spec(model: JsonObject, is_default: bool) -> KernelSpec:
-    name, spec = str(model["name"]), cast("JsonObject", model.get("spec") or {})
-    resources = {file: str(place) for file, place in cast("JsonObject", model.get("resources") or {}).items()}
-    return KernelSpec(
-        name, str(spec.get("display_name") or name), str(spec.get("language") or ""), resources, is_default
-    )
+        return known_kernel(name, await self.specs(), self.url)

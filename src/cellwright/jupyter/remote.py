@@ -11,14 +11,15 @@ from urllib.parse import quote
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from cellwright.core.errors import CellwrightError, InvalidArgument, LimitReached, Unavailable
+from cellwright.core.errors import CellwrightError, Unavailable
+from cellwright.jupyter import filerules
 from cellwright.jupyter.address import JupyterAddress
-from cellwright.jupyter.contents import MAX_READ_BYTES, Contents
+from cellwright.jupyter.contents import Contents
 from cellwright.jupyter.errors import JupyterDenied
 from cellwright.jupyter.forks import RemoteForks
 from cellwright.jupyter.kernel_channel import TCP_QUICKACK
 from cellwright.jupyter.kernelrest import RemoteKernels
-from cellwright.jupyter.model import FileKind, RoomKind
+from cellwright.jupyter.model import RoomKind
 from cellwright.jupyter.paths import DocPath
 from cellwright.jupyter.port import RoomAccess, RoomClosed
 from cellwright.jupyter.rest import DENIED, METHOD_NOT_ALLOWED, NOT_FOUND, Rest
@@ -126,7 +127,7 @@ class RemoteDocuments(Contents):
 
     async def join(self, path: DocPath, kind: RoomKind) -> RoomAccess:
         # Joining the room of a file that is not there stops live updates in every room of the server.
-        await self._check_joinable(path, kind)
+        filerules.check_joinable(path, await self.stat(path), kind)
         if await self.sharing() is Sharing.DOCUMENTS:
             room = f"{kind.value}:{await self._file_id(path)}"
             return RoomAccess(room, await self._connect(room, ""), answers_saves=False, echoes=False, name=path.text)
@@ -140,15 +141,6 @@ class RemoteDocuments(Contents):
         room = f"{session['format']}:{session['type']}:{session['fileId']}"
         channel = await self._connect(room, f"?sessionId={quote(session['sessionId'], safe='')}")
         return RoomAccess(room, channel, name=path.text)
-
-    async def _check_joinable(self, path: DocPath, kind: RoomKind) -> None:
-        info = await self.stat(path)
-        if info.kind is FileKind.DIRECTORY:
-            raise InvalidArgument(f"{path} is a folder", hint="list_documents shows what is in it")
-        if (info.size or 0) > MAX_READ_BYTES:
-            raise LimitReached(f"{path} has {info.size} bytes; at most {MAX_READ_BYTES} are opened")
-        if (info.kind is FileKind.NOTEBOOK) != (kind is RoomKind.NOTEBOOK):
-            raise InvalidArgument(f"{path} is a {info.kind}", hint="Use the notebook tools for .ipynb files only")
 
     async def _file_id(self, path: DocPath) -> str:
         answer = await self._rest.request("POST", "api/fileid/index", f"file {path}", parameters={"path": path.text})

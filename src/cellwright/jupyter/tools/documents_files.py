@@ -58,8 +58,10 @@ async def create_document(
     checked = files.path(path)
     kind = {"notebook": FileKind.NOTEBOOK, "directory": FileKind.DIRECTORY}.get(type, FileKind.FILE)
     if checked.is_notebook != (kind is FileKind.NOTEBOOK):
+        wanted = '"notebook"' if checked.is_notebook else '"file", "markdown" or "directory"'
         raise InvalidArgument(
-            f"{checked} is no path for a {type}", hint="A notebook's path ends with .ipynb, no other does: see type"
+            f"{checked} is no path for a {type}",
+            hint=f"A notebook's path ends with .ipynb, no other does: give the type {wanted}",
         )
     if kind is FileKind.DIRECTORY and content is not None:
         raise InvalidArgument("a folder has no content", hint="Create it, then the files in it")

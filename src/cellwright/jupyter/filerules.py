@@ -1,0 +1,103 @@
+"""What holds for files whichever way they are reached: nothing is overwritten unasked, nothing endless is read or listed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cellwright.core.errors import Conflict, InvalidArgument, LimitReached, NotFound
+from cellwright.jupyter.localfiles import leads_outside, walk_local
+from cellwright.jupyter.model import FileInfo, FileKind, Found, RoomKind
+from cellwright.jupyter.paths import DocPath, is_path
+
+MAX_LISTED = 100_000
+MAX_READ_BYTES = 100 * 1024 * 1024
+LARGE_BYTES = 200_000
+"""Decoding more than this takes so long that it is not done on the event loop."""
+
+
+def check_size(path: DocPath, info: FileInfo) -> int:
+    """How many bytes there are to be read; LimitReached if these are too many."""
+    size = info.size or 0
+    if size > MAX_READ_BYTES:
+        raise LimitReached(f"{path} has {size} bytes; at most {MAX_READ_BYTES} are read")
+    return size
+
+
+def check_joinable(path: DocPath, info: FileInfo, kind: RoomKind) -> None:
+    """Whether the file can be shared as this kind of document."""
+    if info.kind is FileKind.DIRECTORY:
+        raise InvalidArgument(f"{path} is a folder", hint="list_documents shows what is in it")
+    if (info.size or 0) > MAX_READ_BYTES:
+        raise LimitReached(f"{path} has {info.size} bytes; at most {MAX_READ_BYTES} are opened")
+    if (info.kind is FileKind.NOTEBOOK) != (kind is RoomKind.NOTEBOOK):
+        raise InvalidArgument(f"{path} is a {info.kind}", hint="Use the notebook tools for .ipynb files only")
+
+
+def check_unchanged(path: DocPath, now: FileInfo, expect: FileInfo) -> None:
+    same = now.hash == expect.hash if expect.hash is not None else now.last_modified == expect.last_modified
+    if not same:
+        raise Conflict(
+            f"{path} was changed on disk since it was read; nothing was written",
+            hint="Read it again, then repeat the edit",
+            details={"last_modified": now.last_modified.isoformat()},
+        )
+
+
+def taken(path: DocPath) -> Conflict:
+    return Conflict(f"{path} exists already", hint="Choose another path, or overwrite_document to replace it")
+
+
+def taken_for_rename(path: DocPath, new_path: DocPath) -> Conflict:
+    return Conflict(f"{new_path} exists already; {path} was not renamed", hint="Choose another path")
+
+
+def taken_for_copy(copy_path: DocPath) -> Conflict:
+    return Conflict(f"{copy_path} exists already; nothing was copied", hint="Choose another path")
+
+
+def no_parent(folder: DocPath) -> NotFound:
+    return NotFound(f"no folder {folder} on the Jupyter server", hint="Create the folder first")
+
+
+def check_copyable(path: DocPath, info: FileInfo) -> None:
+    if info.kind is FileKind.DIRECTORY:
+        raise InvalidArgument(f"{path} is a folder; only files can be copied")
+
+
+def check_shown(folder: DocPath | None) -> None:
+    if folder is not None and folder.is_hidden:
+        raise NotFound(f"no folder {folder} on the Jupyter server", hint="Hidden folders are not shown")
+
+
+def check_listed(found: Sequence[Found], folder: DocPath | None) -> None:
+    if len(found) > MAX_LISTED:
+        raise LimitReached(f"more than {MAX_LISTED} files below {folder or '/'}", hint="List a folder further down")
+
+
+def empty(kind: FileKind) -> object:
+    """What a new file holds that is given no content."""
+    if kind is FileKind.NOTEBOOK:
+        return {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    return ""
+
+
+def format_of(kind: FileKind) -> str:
+    return "json" if kind is FileKind.NOTEBOOK else "text"
+
+
+def find_here(root: Path, folder: DocPath | None, suffix: str) -> Sequence[Found] | None:
+    """From the disk; None where only the server may say what is there."""
+    return None if leads_outside(root, folder) else walk_local(root, folder, suffix, MAX_LISTED)
+
+
+def enterable(infos: Sequence[FileInfo]) -> list[DocPath]:
+    """The folders among these that can be asked for again: an odd name must not end the walk through all the others."""
+    return [DocPath(info.path) for info in infos if info.kind is FileKind.DIRECTORY and is_path(info.path)]
+
+
+def matching(infos: Sequence[FileInfo], suffix: str) -> list[Found]:
+    """Those that end with `suffix`, or all, that can be opened by their name."""
+    return [Found(one.path, one.kind, one) for one in infos if _wanted(one, suffix) and is_path(one.path)]
+
+
+def _wanted(info: FileInfo, suffix: str) -> bool:
+    return not suffix or (info.kind is not FileKind.DIRECTORY and info.path.endswith(suffix))

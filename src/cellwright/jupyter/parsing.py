@@ -1,0 +1,68 @@
+"""What a Jupyter server tells of its files, kernels and sessions, as values: the same whether it is asked over HTTP or from inside."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from cellwright.core.errors import InvalidArgument
+from cellwright.jupyter.model import FileInfo, FileKind, JsonObject, KernelInfo, KernelSpec, SessionInfo, timestamp
+from cellwright.jupyter.sight import spelt
+
+
+def file_info(model: JsonObject) -> FileInfo:
+    return FileInfo(
+        path=spelt(model["path"].strip("/")),
+        kind=FileKind(model["type"]),
+        created=_moment(model["created"]),
+        last_modified=_moment(model["last_modified"]),
+        size=model.get("size"),
+        writable=bool(model.get("writable", True)),
+        mime_type=model.get("mimetype"),
+        hash=model.get("hash"),
+    )
+
+
+def _moment(told: datetime | str) -> datetime:
+    """Managers give times, the API gives text."""
+    if isinstance(told, str):
+        return timestamp(told)
+    return told.replace(tzinfo=UTC) if told.tzinfo is None else told.astimezone(UTC)
+
+
+def kernel_info(model: JsonObject) -> KernelInfo:
+    active = model.get("last_activity")
+    return KernelInfo(
+        id=str(model["id"]),
+        name=str(model.get("name", "")),
+        state=str(model.get("execution_state") or "unknown"),
+        last_activity=timestamp(str(active)) if active else None,
+        connections=int(model.get("connections") or 0),
+    )
+
+
+def session_info(model: JsonObject) -> SessionInfo:
+    kernel: JsonObject | None = model.get("kernel")
+    return SessionInfo(
+        id=str(model["id"]),
+        path=str(model.get("path") or "").lstrip("/"),
+        name=str(model.get("name") or ""),
+        type=str(model.get("type") or ""),
+        kernel=kernel_info(kernel) if kernel else None,
+    )
+
+
+def kernel_spec(name: str, model: JsonObject, *, is_default: bool) -> KernelSpec:
+    spec = cast("JsonObject", model.get("spec") or {})
+    found = cast("dict[str, Any]", model.get("resources") or {})
+    resources = {file: str(place) for file, place in found.items()}
+    return KernelSpec(
+        name, str(spec.get("display_name") or name), str(spec.get("language") or ""), resources, is_default
+    )
+
+
+def known_kernel(name: str, specs: Iterable[KernelSpec], url: str) -> str:
+    """The name, if there is such a kernel. Jupyter itself has no good words for one that there is not."""
+    names = [spec.name for spec in specs]
+    if name not in names:
+        raise InvalidArgument(f"no kernel named {name!r} on {url}", hint=f"There are: {', '.join(names) or 'none'}")
+    return name
