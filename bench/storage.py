@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -132,4 +133,7 @@ async def opening(plan: Plan) -> list[Row]:
 
 
 def storage(plan: Plan) -> list[Row]:
-    return asyncio.run(in_use(plan)) + asyncio.run(opening(plan))
+    # In a folder of its own: other benchmarks have files of these names.
+    own = replace(plan, work=plan.work / "storage")
+    own.work.mkdir()
+    return asyncio.run(in_use(own)) + asyncio.run(opening(own))

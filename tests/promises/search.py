@@ -3,6 +3,7 @@
 PROMISES = {
     "search:text:at-once": "What was written is found by its words as soon as the write is acknowledged, on both engines alike.",
     "search:text:words": "Words are found in any form of the word, without accents, and inside names; all of them before any of them.",
+    "search:text:signs": "Chinese, Japanese and Korean are found inside a text that has no spaces, and a word of any length finds only what has it, on both engines alike.",
     "search:text:hostile": "A question is only words: no operator, quote or length of it changes what is asked or fails.",
     "search:meaning:soon": "What was written is found by its meaning within two seconds.",
     "search:meaning:changed-only": "Only what has another text is embedded again: a new title, tag or namespace leaves vectors as they are.",

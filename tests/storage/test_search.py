@@ -133,12 +133,39 @@ async def test_a_question_is_only_words(text_shelf: Shelf) -> None:
         "alpha & !beta:*",
         "alpha') OR 1=1 --",
         "alpha " + "x" * 100_000,
+        "alpha " + "x_" * 50_000,
         "alpha " * 5_000,
         "alpha \\ ' : * ( ) { } ^ - + < > | % ?",
     ):
         assert await text_shelf.found(question) == ["a"], question
     for nothing in ("", "  ", "''", "*", "🎉", mine, theirs):
         assert await text_shelf.found(nothing) == [], nothing
+
+
+@requirement("search:text:signs")
+async def test_what_is_written_without_spaces_is_found_inside_a_text(text_shelf: Shelf) -> None:
+    await text_shelf.put(
+        cell("ja", "東京と日本語の文章を検索する"),
+        cell("today", "本日は晴天なり"),
+        cell("ko", "학교에서 배웠다"),
+        cell("kana", "ﾃﾞｰﾀベース"),
+        cell("wide", "Ｐｙｔｈｏｎ言語 naïve"),
+        cell("en", "alpha " + "y" * 3_000),
+    )
+    assert await text_shelf.found("日本") == ["ja"]
+    assert await text_shelf.found("検") == ["ja"]
+    assert (await text_shelf.found("日本語の検索"))[0] == "ja"
+    assert set(await text_shelf.found("日本" * 900)) == {"ja", "today"}
+    assert await text_shelf.found("学校" * 900) == []
+    assert await text_shelf.found("학교") == ["ko"]
+    assert await text_shelf.found("データ") == ["kana"]
+    assert await text_shelf.found("テー") == []
+    assert await text_shelf.found("python言語") == ["wide"]
+    assert await text_shelf.found("naive") == ["wide"]
+    assert await text_shelf.found("y" * 3_000) == ["en"]
+    assert await text_shelf.found("z" * 3_000) == []
+    every = await text_shelf.index.search(Query("ann", "日本" * 900, mode=Mode.TEXT))
+    assert all(hit.score > 0 for hit in every.hits)
 
 
 @requirement("search:text:hostile")
@@ -187,7 +214,7 @@ async def test_meaning_is_found_within_two_seconds_and_filters_hold(shelf: Shelf
 @requirement("search:filters")
 async def test_what_the_filter_leaves_is_found_among_hundreds_that_are_nearer(open_shelf: OpenShelf) -> None:
     shelf = open_shelf(StubModels())
-    await shelf.put(*(cell(f"n{number}", f"needle {number}", namespace="many") for number in range(400)))
+    await shelf.put(*(cell(f"n{number}", f"needle {number}", namespace="many") for number in range(250)))
     await shelf.put(cell("one", "other thing", namespace="few", tags=("t",)))
     await shelf.embedded()
     for mode in (Mode.SEMANTIC, Mode.HYBRID):

@@ -91,6 +91,7 @@ async def test_the_older_journal_works_as_well(
     monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.40.1")
     again = opened(file)
     assert await again.write(lambda tx: tx.rows("PRAGMA journal_mode")) == [("delete",)]
+    assert await again.write_soon(lambda tx: tx.rows("PRAGMA synchronous")) == [(2,)]
     await again.write(lambda tx: tx.run("INSERT INTO cells (name) VALUES ('in the journal')"))
     assert len(await again.read(lambda tx: tx.rows("SELECT name FROM cells"))) == 2
     assert not file.with_name("cellwright.db-wal").exists()

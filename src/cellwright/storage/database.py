@@ -60,6 +60,13 @@ class Database(Protocol):
         """
         ...
 
+    async def write_soon(self, work: Callable[[Transaction], T]) -> T:
+        """As `write`, but not forced to the disk: for what may be lost with the power, though not with this process.
+
+        A later `write` takes it to the disk with it.
+        """
+        ...
+
     async def change_mark(self) -> str:
         """A text that differs once anybody, here or in another process, has changed something. Compare it, nothing else."""
         ...

@@ -14,7 +14,7 @@ from cellwright.storage.fusion import fused, meaning_weight
 from cellwright.storage.indexing import Indexer
 from cellwright.storage.ports import Ranked, VectorIndex, Words
 from cellwright.storage.search import Entry, Found, Hit, Mode, Query
-from cellwright.storage.words import words_of
+from cellwright.storage.words import looked_for
 
 if TYPE_CHECKING:
     from cellwright.storage.embeddings.port import Vectors
@@ -41,6 +41,8 @@ class IndexedSearch:
         self.vectors = vectors
         self._models = models or Models(EmbeddingChoice(NONE))
         self.indexer = Indexer(database, vectors, self._models)
+        # Who looks into several tenants asks each of them the same.
+        self._last_asked: tuple[str, Vectors] | None = None
 
     def put(self, tx: Transaction, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -67,7 +69,7 @@ class IndexedSearch:
             self.vectors.remove(tx, tenant, entry)
 
     async def search(self, query: Query) -> Found:
-        words = words_of(query.text)
+        words = looked_for(query.text)
         embedder = vector = None
         if query.mode is not Mode.TEXT and query.text.strip() and self._models.wanted:
             embedder, vector = await asyncio.to_thread(self._embedded, query.text)
@@ -90,11 +92,16 @@ class IndexedSearch:
         embedder = self._models.load()
         if embedder is None:
             return None, None
+        last = self._last_asked
+        if last is not None and last[0] == text:
+            return embedder, last[1]
         try:
-            return embedder, embedder.embed([text])[0]
+            vector = embedder.embed([text])[0]
         except CellwrightError as error:
             log.warning("query_not_embedded error=%s", error.message)
             return None, None
+        self._last_asked = (text, vector)
+        return embedder, vector
 
     def _by_words(self, tx: Transaction, query: Query, words: Sequence[str], limit: int) -> Ranked:
         return self._words.ranked(tx, query, words, limit) if words else []

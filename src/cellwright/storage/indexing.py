@@ -7,6 +7,7 @@ twice at worst, because a vector is only kept if the entry still has the text th
 import asyncio
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from cellwright.core.errors import CellwrightError
@@ -23,9 +24,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 4
-GATHER_SECONDS = 0.03
-"""After a wake: what is written together is embedded together, and its transaction gets time to end."""
+AT_ONCE = 8
+MANY_AT_ONCE = 64
+"""Where nobody waits for the first of them: of so many, those of like length are embedded together, which pads less."""
+QUIET_SECONDS = 0.1
+GATHER_SECONDS = 0.5
+"""After a wake: until nobody has written for the first of these, or the second is over. What is written together is embedded together,
+in half the time that it takes one by one, and not while those who write want the same processor."""
 LOOKS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 """Pauses between looks that find nothing: a wake comes from inside a transaction, which may take a while."""
 IDLE_SECONDS = 60.0
@@ -68,11 +73,13 @@ class Indexer:
             return
         total = await self._database.read(entries.count_waiting)
         done = 0
-        while count := await self._step(embedder):
+        while count := await self._step(embedder, MANY_AT_ONCE):
             done += count
             progress(min(done, total), total)
 
     def _run(self) -> None:
+        # Loading a model keeps the interpreter busy: whoever made us begin shall have their answer first.
+        self._gather()
         embedder = self._models.load()
         if embedder is not None:
             # A loop of its own: the database is asked as everywhere, but from here.
@@ -86,7 +93,7 @@ class Indexer:
                 begun = begun or await self._begin(embedder)
                 if not begun:
                     return
-                did = await self._step(embedder)
+                did = await self._step(embedder, AT_ONCE)
             except CellwrightError as error:
                 log.warning("not_embedded error=%s", error.message)
                 self._pause(FAILED_SECONDS)
@@ -98,10 +105,16 @@ class Indexer:
     def _pause(self, seconds: float) -> bool:
         """Wait, at most until woken. Whether that was so."""
         woken = self._wanted.wait(seconds)
-        if woken and not self._closed:
-            threading.Event().wait(GATHER_SECONDS)
-            self._wanted.clear()
+        if woken:
+            self._gather()
         return woken
+
+    def _gather(self) -> None:
+        end = time.monotonic() + GATHER_SECONDS
+        while not self._closed and time.monotonic() < end:
+            self._wanted.clear()
+            if not self._wanted.wait(QUIET_SECONDS):
+                return
 
     async def _begin(self, embedder: Embedder) -> bool:
         """Say whose vectors are kept from now on. False if this database keeps none."""
@@ -114,9 +127,9 @@ class Indexer:
         entries.adopt_model(tx, model)
         return True
 
-    async def _step(self, embedder: Embedder) -> int:
+    async def _step(self, embedder: Embedder, limit: int) -> int:
         """Embed what comes next. How many entries that were; 0 once there are none."""
-        batch = await self._database.read(lambda tx: entries.take_waiting(tx, embedder.name, AT_ONCE))
+        batch = await self._database.read(lambda tx: entries.take_waiting(tx, embedder.name, limit))
         waiting = [one for one in batch.waiting if one.text]
         vectors = embedder.embed([one.text for one in waiting]) if waiting else None
         if batch.waiting or batch.replaced_up_to is not None:

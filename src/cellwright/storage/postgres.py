@@ -37,6 +37,7 @@ LONGEST_PAUSE = 0.25
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 # As if one came after the other, which is what one writer of a file gives.
 WRITE = "BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE"
+WRITE_SOON = f"{WRITE}; SET LOCAL synchronous_commit = off"
 CONFIGURE = (
     "SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false), "
     "set_config('idle_in_transaction_session_timeout', %s, false), "
@@ -134,7 +135,7 @@ class Held:
             committing = True
             connection.execute("COMMIT")
         except psycopg.OperationalError as error:
-            if committing and begin == WRITE and lost(connection):
+            if committing and begin != READ and lost(connection):
                 raise CommitUnknown(
                     "the connection to the database was lost while a change was being committed",
                     hint="read what it was about before you make it again",
@@ -182,6 +183,9 @@ class PostgresDatabase:
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         return await self._writers.run(lambda _, job: self._stoppable(self._writers, WRITE, job, work))
+
+    async def write_soon(self, work: Callable[[Transaction], T]) -> T:
+        return await self._writers.run(lambda _, job: self._stoppable(self._writers, WRITE_SOON, job, work))
 
     async def change_mark(self) -> str:
         # The set of transactions that are visible: equal if and only if nobody has committed anything in between.

@@ -54,13 +54,10 @@ class TsWords:
         tx.run("DELETE FROM search_words")
 
     def ranked(self, tx: Transaction, query: Query, words: Sequence[str], limit: int) -> Ranked:
-        plain = [cut for word in words if (cut := plain_words(word))]
-        if not plain:
-            return []
-        found = _matching(tx, query, plain, "&&", limit)
-        if len(found) < limit and len(plain) > 1:
+        found = _matching(tx, query, words, "&&", limit)
+        if len(found) < limit and len(words) > 1:
             known = {entry for entry, _ in found}
-            some = _matching(tx, query, plain, "||", limit)
+            some = _matching(tx, query, words, "||", limit)
             found += [one for one in some if one[0] not in known][: limit - len(found)]
         return found
 
@@ -75,7 +72,8 @@ def _matching(tx: Transaction, query: Query, words: Sequence[str], joined: str, 
     while True:
         rows = tx.rows(
             f"SELECT w.entry, {RANK} FROM search_words w, (SELECT {wanted} AS wanted, ?::tsquery AS scope) q "  # noqa: S608
-            "WHERE w.words @@ (q.scope && q.wanted) ORDER BY 2 DESC, w.entry LIMIT ?",
+            # A question of which the parser leaves nothing would find everything.
+            "WHERE numnode(q.wanted) > 0 AND w.words @@ (q.scope && q.wanted) ORDER BY 2 DESC, w.entry LIMIT ?",
             *(*words, scope_query(query), asked),
         )
         ours = read_entries(tx, query, [cast("int", row[0]) for row in rows])

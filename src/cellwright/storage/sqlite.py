@@ -22,6 +22,9 @@ READERS = 4
 STEPS_BETWEEN_LOOKS = 50_000
 """SQLite instructions, about a millisecond, after which work that nobody wants any more is stopped."""
 
+FORCED = "PRAGMA synchronous = FULL"
+UNFORCED = "PRAGMA synchronous = NORMAL"
+
 OWN = Migration(
     "storage",
     1,
@@ -36,6 +39,9 @@ OWN = Migration(
     ),
 )
 """Which database this is and how often it was changed: what tells a backup of an older state from one of a newer."""
+
+# By its rowid, though there is one row only: for an UPDATE of all rows SQLite makes a temporary table.
+COUNT_COMMIT = "UPDATE cellwright_store SET commits = commits + 1 WHERE rowid = 1"
 
 T = TypeVar("T")
 
@@ -79,16 +85,20 @@ class Held:
         self.connection = connection
         self.identity = identity
         self.job: Job | None = None
+        self._commits = FORCED
         connection.set_progress_handler(self._unwanted, STEPS_BETWEEN_LOOKS)
 
     def _unwanted(self) -> bool:
         return self.job is not None and self.job.over
 
-    def transact(self, begin: str, job: Job, work: Callable[[apsw.Connection], T]) -> T:
+    def transact(self, begin: str, job: Job, work: Callable[[apsw.Connection], T], commits: str) -> T:
         """Run work between `begin` and COMMIT; whatever goes wrong, nothing of it stays."""
         connection = self.connection
         self.job = job
         try:
+            if self._commits != commits:
+                execute(connection, commits)
+                self._commits = commits
             execute(connection, begin)
             result = work(connection)
             job.check()
@@ -116,6 +126,7 @@ class SqliteDatabase:
     def __init__(self, file: Path, migrations: Iterable[Migration] = ()) -> None:
         self.file = file
         self._migrations = checked((OWN, *migrations))
+        self._uses_wal = sqlite_file.uses_wal()
         self._writer = Workers("cellwright-write", 1, self._open)
         self._readers = Workers("cellwright-read", READERS, self._open_reader)
 
@@ -129,14 +140,23 @@ class SqliteDatabase:
         return await self._readers.run(lambda held, job: self._guarded(self._readers, held, "BEGIN", job, run))
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
+        return await self._write(FORCED, work)
+
+    async def write_soon(self, work: Callable[[Transaction], T]) -> T:
+        # Without a WAL a power cut could damage the file.
+        return await self._write(UNFORCED if self._uses_wal else FORCED, work)
+
+    async def _write(self, commits: str, work: Callable[[Transaction], T]) -> T:
         def run(connection: apsw.Connection) -> T:
             before = connection.total_changes()
             result = _finished(SqliteTransaction(connection), work)
             if connection.total_changes() != before:
-                execute(connection, "UPDATE cellwright_store SET commits = commits + 1")
+                execute(connection, COUNT_COMMIT)
             return result
 
-        return await self._writer.run(lambda held, job: self._guarded(self._writer, held, "BEGIN IMMEDIATE", job, run))
+        return await self._writer.run(
+            lambda held, job: self._guarded(self._writer, held, "BEGIN IMMEDIATE", job, run, commits)
+        )
 
     async def change_mark(self) -> str:
         def run(connection: apsw.Connection) -> str:
@@ -149,13 +169,19 @@ class SqliteDatabase:
         await self._writer.close()
 
     def _guarded(
-        self, workers: Workers[Held], held: Held, begin: str, job: Job, work: Callable[[apsw.Connection], T]
+        self,
+        workers: Workers[Held],
+        held: Held,
+        begin: str,
+        job: Job,
+        work: Callable[[apsw.Connection], T],
+        commits: str = FORCED,
     ) -> T:
         try:
             if not self._is_current(held):
                 workers.discard()
                 held = workers.connection()
-            return held.transact(begin, job, work)
+            return held.transact(begin, job, work, commits)
         except (apsw.Error, CellwrightError) as error:
             cause = error.__cause__ if isinstance(error, CellwrightError) else error
             if isinstance(cause, LOST):

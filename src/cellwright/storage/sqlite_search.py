@@ -15,7 +15,7 @@ from cellwright.storage.entries import Put, Waiting, read_entries
 from cellwright.storage.indexed import IndexedSearch
 from cellwright.storage.ports import Ranked
 from cellwright.storage.search import Entry, Query
-from cellwright.storage.words import parts_of_names, scope_of, scope_token
+from cellwright.storage.words import is_plain, parts_of_names, plain_words, scope_of, scope_token
 
 if TYPE_CHECKING:
     from cellwright.storage.embeddings.port import Vectors
@@ -47,8 +47,7 @@ class FtsWords:
             "INSERT INTO search_words (rowid, scope, title, body, parts) VALUES (?, ?, ?, ?, ?)",
             put.id,
             scope_of(entry.key.tenant, entry.key.kind, entry.namespace, entry.tags),
-            entry.title,
-            entry.text,
+            *(text if is_plain(text) else plain_words(text) for text in (entry.title, entry.text)),
             parts_of_names(entry.text),
         )
 

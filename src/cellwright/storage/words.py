@@ -3,24 +3,79 @@
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 MAX_WORDS = 32
+LONGEST_QUESTION = 10_000
+LONGEST_WORD = 255
+"""Of a longer one the beginning counts: engines drop a word that is too long for them, each at another length."""
 _WORD = re.compile(r"\w+")
 _PLAIN = re.compile(r"[^\W_]+")
+# Only from where a word begins: from everywhere in it would take a time that grows with its square.
+_LONG = re.compile(rf"(?<![^\W_])[^\W_]{{{LONGEST_WORD + 1}}}")
+_FOREIGN = re.compile(r"[^\x00-\x7f]+")
 _HUMPS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+# Han, kana and Hangul: written without spaces between words, or with endings that stick to them. Each sign is a word of its own.
+_SIGNS = "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\U00020000-\U000323af"
+_SIGN = re.compile(f"[{_SIGNS}]")
+_RUNS = re.compile(f"[{_SIGNS}]+|[^{_SIGNS}]+")
+_ROW = re.compile(f"[{_SIGNS}](?: [{_SIGNS}])+")
+VOICED = "\u3099\u309a"
+"""Marks of kana that make another sound of it, not an accent."""
 
 
 def plain_words(text: str) -> str:
-    """The text as its words alone, in lower case and without accents: for an engine whose own idea of words is not ours."""
+    """The text as its words alone, in lower case and without accents: the same for every engine, whatever it takes for a word."""
     if not text.isascii():
-        text = "".join(sign for sign in unicodedata.normalize("NFKD", text) if not unicodedata.combining(sign))
-    return " ".join(_PLAIN.findall(text.lower()))
+        text = _SIGN.sub(r" \g<0> ", _FOREIGN.sub(_unaccented, text))
+    return " ".join(word[:LONGEST_WORD] for word in _PLAIN.findall(text.lower()))
+
+
+def _unaccented(found: re.Match[str]) -> str:
+    """Signs that look alike as one sign, without accents."""
+    signs = unicodedata.normalize("NFKD", found[0])
+    kept = "".join(sign for sign in signs if not unicodedata.combining(sign) or sign in VOICED)
+    return unicodedata.normalize("NFC", kept)
+
+
+def signs_in_pairs(plain: str) -> str:
+    """Plain words with every two signs in a row as one word: for an index that does not know which word stands beside which."""
+    return plain if plain.isascii() else _ROW.sub(_paired, plain)
+
+
+def _paired(row: re.Match[str]) -> str:
+    return " ".join(map("".join, pairwise(row[0][::2])))
+
+
+def is_plain(text: str) -> bool:
+    """Whether an engine that parts text at what is no letter and no digit finds the same words in it as in `plain_words`."""
+    return text.isascii() and not _LONG.search(text)
 
 
 def words_of(question: str) -> list[str]:
-    """The words that are looked for, each once, in lower case."""
+    """The words of a question as it has them, each once, in lower case."""
     return list(dict.fromkeys(word.lower() for word in _WORD.findall(question)))[:MAX_WORDS]
+
+
+def looked_for(question: str) -> list[str]:
+    """What an index is asked for: plain words, each once; several in a row where one word is made of them, as `snake_case` is."""
+    found: dict[str, None] = {}
+    for word in _WORD.finditer(question[:LONGEST_QUESTION]):
+        for asked in _asked_by(word[0]):
+            found[asked] = None
+            if len(found) == MAX_WORDS:
+                return list(found)
+    return list(found)
+
+
+def _asked_by(word: str) -> Iterator[str]:
+    """Where words are not parted, every two signs in a row are looked for."""
+    for run in [word] if word.isascii() else _RUNS.findall(_FOREIGN.sub(_unaccented, word)):
+        if _SIGN.match(run):
+            yield from map(plain_words, dict.fromkeys(run[start : start + 2] for start in range(max(1, len(run) - 1))))
+        elif plain := plain_words(run):
+            yield " ".join(plain.split(" ", MAX_WORDS)[:MAX_WORDS])
 
 
 def parts_of_names(text: str) -> str:
