@@ -1,6 +1,7 @@
 """Pads on a real database of either engine."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from cellwright.scratch.validation.validators import Validators
 from cellwright.storage.location import Location, open_database
 from cellwright.storage.open_search import open_search
 from cellwright.storage.search_schema import MIGRATIONS as SEARCH
+from quick_disk import quick_folder
 
 MakePads = Callable[..., Pads]
 
@@ -23,14 +25,17 @@ async def make_pads(where: Location) -> AsyncGenerator[MakePads]:
     validators = Validators(processes=2)
 
     def make(
-        limits: Limits | None = None, policy: Policy | None = None, clock: Callable[[], float] | None = None
+        limits: Limits | None = None,
+        policy: Policy | None = None,
+        clock: Callable[[], float] | None = None,
+        changes: Changes | None = None,
     ) -> Pads:
         database = open_database(where, (*SEARCH, *MIGRATIONS))
         pads = Pads(
             database,
             open_search(database),
             validators,
-            Changes(),
+            changes or Changes(),
             limits=limits or Limits(),
             policy=policy or Policy(),
             **({"clock": clock} if clock else {}),
@@ -42,6 +47,12 @@ async def make_pads(where: Location) -> AsyncGenerator[MakePads]:
     for pads, database in opened:
         await pads.close()
         await database.close()  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def in_memory() -> Generator[Path]:
+    with quick_folder() as folder:
+        yield folder
 
 
 @pytest.fixture

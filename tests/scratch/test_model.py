@@ -1,14 +1,14 @@
 """Pads against a model: a dictionary of lists. Whatever the sequence of calls, both agree."""
 
 import asyncio
-import tempfile
-from pathlib import Path
+from collections.abc import Collection
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from cellwright.core.errors import CellwrightError
 from cellwright.core.resources import Changes
@@ -20,6 +20,7 @@ from cellwright.storage.location import open_database
 from cellwright.storage.search import Mode
 from cellwright.storage.sqlite_search import MIGRATIONS as SEARCH
 from cellwright.storage.sqlite_search import SqliteSearch
+from quick_disk import quick_folder
 from requirements import requirement
 
 TENANTS = st.sampled_from(["ann", "bob"])
@@ -29,6 +30,8 @@ TAGS = st.lists(st.sampled_from(["t", "u", "ü'"]), max_size=2, unique=True).map
 MAX_CELLS = 5
 STEPS, EXAMPLES = 100, 100
 """Ten thousand steps in all."""
+STEPS_BETWEEN_RESTARTS = 12
+STEPS_BETWEEN_FULL_LOOKS = 5
 
 
 class PadsAgreeWithTheModel(RuleBasedStateMachine):
@@ -36,13 +39,16 @@ class PadsAgreeWithTheModel(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory()
-        self.runner = asyncio.Runner()
+        self.held = ExitStack()
+        self.folder = self.held.enter_context(quick_folder())
+        self.runner = self.held.enter_context(asyncio.Runner())
         self.model: dict[tuple[str, str], dict[str, Any]] = {}
+        self.touched: tuple[str, ...] = ()
         self.open()
 
     def open(self) -> None:
-        self.database = open_database(Path(self.folder.name) / "s" / "db", (*SEARCH, *MIGRATIONS))
+        self.steps = 0
+        self.database = open_database(self.folder / "s" / "db", (*SEARCH, *MIGRATIONS))
         index = SqliteSearch(self.database)
         limits = Limits(pads=0, cells=MAX_CELLS)
         self.pads = Pads(self.database, index, Validators(), Changes(), limits=limits, policy=Policy())
@@ -52,12 +58,13 @@ class PadsAgreeWithTheModel(RuleBasedStateMachine):
         self.runner.run(self.database.close())
 
     def teardown(self) -> None:
+        self.runner.run(self.look(self.model))
         self.shut()
-        self.runner.close()
-        self.folder.cleanup()
+        self.held.close()
 
-    def done(self, work: Any) -> Any:
-        """What the call gives, or the code of its refusal."""
+    def done(self, work: Any, *touched: str) -> Any:
+        """What the call gives, or the code of its refusal. `touched` is the pad that it may change."""
+        self.touched = touched
         try:
             return self.runner.run(work)
         except CellwrightError as error:
@@ -66,7 +73,7 @@ class PadsAgreeWithTheModel(RuleBasedStateMachine):
     @rule(tenant=TENANTS, pad=PADS, title=TEXTS, tags=TAGS, texts=st.lists(TEXTS, max_size=MAX_CELLS + 1))
     def create(self, tenant: str, pad: str, title: str, tags: tuple[str, ...], texts: list[str]) -> None:
         given = {"title": title, "tags": list(tags)}
-        made = self.done(self.pads.create(tenant, pad, given, [CellDraft("py", text) for text in texts]))
+        made = self.done(self.pads.create(tenant, pad, given, [CellDraft("py", text) for text in texts]), tenant, pad)
         if len(texts) > MAX_CELLS:
             assert made == "CAPACITY_LIMIT_REACHED"
             return
@@ -76,7 +83,7 @@ class PadsAgreeWithTheModel(RuleBasedStateMachine):
 
     @rule(tenant=TENANTS, pad=PADS, text=TEXTS, tags=TAGS, index=st.none() | st.integers(-2, MAX_CELLS + 1))
     def insert(self, tenant: str, pad: str, text: str, tags: tuple[str, ...], index: int | None) -> None:
-        made = self.done(self.pads.insert(tenant, pad, CellDraft("py", text, tags=tags), index))
+        made = self.done(self.pads.insert(tenant, pad, CellDraft("py", text, tags=tags), index), tenant, pad)
         known = self.model.get((tenant, pad))
         if known is None:
             assert made == "NOT_FOUND"
@@ -94,9 +101,8 @@ class PadsAgreeWithTheModel(RuleBasedStateMachine):
     def replace(self, tenant: str, pad: str, which: int, text: str, to: int | None) -> None:
         known = self.model.get((tenant, pad), {"cells": []})["cells"]
         there = which < len(known)
-        made = self.done(
-            self.pads.replace_cell(tenant, pad, known[which][0] if there else "nope", CellDraft("py", text), to)
-        )
+        cell_id = known[which][0] if there else "nope"
+        made = self.done(self.pads.replace_cell(tenant, pad, cell_id, CellDraft("py", text), to), tenant, pad)
         if (tenant, pad) not in self.model:
             assert made == "NOT_FOUND"
         elif not there:
@@ -111,7 +117,7 @@ class PadsAgreeWithTheModel(RuleBasedStateMachine):
     def delete_cell(self, tenant: str, pad: str, which: int) -> None:
         known = self.model.get((tenant, pad), {"cells": []})["cells"]
         there = which < len(known)
-        made = self.done(self.pads.delete_cell(tenant, pad, known[which][0] if there else "nope"))
+        made = self.done(self.pads.delete_cell(tenant, pad, known[which][0] if there else "nope"), tenant, pad)
         if (tenant, pad) not in self.model:
             assert made == "NOT_FOUND"
         elif not there:
@@ -121,12 +127,12 @@ class PadsAgreeWithTheModel(RuleBasedStateMachine):
 
     @rule(tenant=TENANTS, pad=PADS)
     def delete(self, tenant: str, pad: str) -> None:
-        assert self.done(self.pads.delete(tenant, pad)) == ((tenant, pad) in self.model)
+        assert self.done(self.pads.delete(tenant, pad), tenant, pad) == ((tenant, pad) in self.model)
         self.model.pop((tenant, pad), None)
 
     @rule(tenant=TENANTS, pad=PADS, title=TEXTS, tags=TAGS)
     def update(self, tenant: str, pad: str, title: str, tags: tuple[str, ...]) -> None:
-        made = self.done(self.pads.update(tenant, pad, {"title": title, "tags": list(tags)}))
+        made = self.done(self.pads.update(tenant, pad, {"title": title, "tags": list(tags)}), tenant, pad)
         if (tenant, pad) not in self.model:
             assert made == "NOT_FOUND"
         else:
@@ -151,22 +157,27 @@ class PadsAgreeWithTheModel(RuleBasedStateMachine):
         hits = {(hit.entry.key.thing, hit.entry.key.part) for hit in found.hits}
         assert wanted <= hits <= wanted | titled
 
+    @precondition(lambda self: self.steps >= STEPS_BETWEEN_RESTARTS)
     @rule()
     def restart(self) -> None:
         self.shut()
         self.open()
 
     @invariant()
-    def lists_agree(self) -> None:
+    def agrees(self) -> None:
+        """After each step the pad that it was about, and both lists; after some, and at the end, all pads."""
+        self.steps += 1
+        all_of_them = self.steps % STEPS_BETWEEN_FULL_LOOKS == 0
+        self.runner.run(self.look(self.model if all_of_them else self.model.keys() & {self.touched}))
+
+    async def look(self, at: Collection[tuple[str, str]]) -> None:
         for tenant in ("ann", "bob"):
-            page = self.done(self.pads.page(tenant, (), (), 50, None))
+            page = await self.pads.page(tenant, (), (), 50, None)
             found = {pad["scratch_id"]: pad["cell_count"] for pad in page.items}
             assert found == {pad: len(known["cells"]) for (owner, pad), known in self.model.items() if owner == tenant}
-
-    @invariant()
-    def pads_agree(self) -> None:
-        for (tenant, pad), known in self.model.items():
-            view = self.done(self.pads.read(tenant, pad))
+        for tenant, pad in at:
+            known = self.model[tenant, pad]
+            view = await self.pads.read(tenant, pad)
             assert [[cell.id, cell.content, cell.tags] for cell in view.cells] == [
                 [cell_id, text, tuple(tags)] for cell_id, text, tags in known["cells"]
             ]

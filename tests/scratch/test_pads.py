@@ -230,6 +230,66 @@ async def test_limits(make_pads: MakePads) -> None:
     await make(free, "p", ["x" * 3_000_000])
 
 
+@requirement("scratch:limits:counts", "scratch:write:whole")
+async def test_namespaces_and_schemas_are_limited_in_number(make_pads: MakePads) -> None:
+    pads = make_pads(Limits(namespaces=2, schemas=2))
+    schemas: list[dict[str, Any]] = [{"name": name, "schema": {}} for name in ("one", "two", "three")]
+    one, two, three = schemas
+    await make(pads, "p", ["a"], namespace="n", schemas={"one": {}})
+    await scratch.scratch_namespace_create(pads, ANN, "m")
+    await scratch.scratch_upsert_schema(pads, ANN, "p", two)
+    refused: list[Any] = [
+        (scratch.scratch_namespace_create(pads, ANN, "o"), "--scratch-max-namespaces"),
+        (make(pads, "q", ["a"], namespace="o"), "--scratch-max-namespaces"),
+        (plus.scratch_update(pads, ANN, "p", {"namespace": "o"}), "--scratch-max-namespaces"),
+        (scratch.scratch_upsert_schema(pads, ANN, "p", three), "--scratch-max-schemas"),
+        (make(pads, "q", ["a"], schemas={"a": {}, "b": {}, "c": {}}), "--scratch-max-schemas"),
+    ]
+    for call, setting in refused:
+        with pytest.raises(LimitReached, match=setting):
+            await call
+    assert [pad["scratch_id"] for pad in (await scratch.scratch_list(pads, ANN))["scratchpads"]] == ["p"]
+    names = [one["namespace"] for one in (await scratch.scratch_namespace_list(pads, ANN))["namespaces"]]
+    assert names == ["m", "n"]
+    # What is there already may be used, changed and renamed; others have their own count; room that is made can be used.
+    await scratch.scratch_upsert_schema(pads, ANN, "p", {**one, "description": "again"})
+    await scratch.scratch_namespace_rename(pads, ANN, "n", "o")
+    await scratch.scratch_namespace_create(pads, BOB, "n")
+    await scratch.scratch_namespace_delete(pads, ANN, "m")
+    await plus.scratch_delete_schema(pads, ANN, "p", "two")
+    await scratch.scratch_namespace_create(pads, ANN, "n")
+    await scratch.scratch_upsert_schema(pads, ANN, "p", three)
+    free = make_pads(Limits(namespaces=0, schemas=0))
+    await scratch.scratch_namespace_create(free, ANN, "fourth")
+    await scratch.scratch_upsert_schema(free, ANN, "p", two)
+
+
+@requirement("scratch:evict:changing", "scratch:evict:discard")
+async def test_a_pad_that_was_changed_is_not_the_least_used(make_pads: MakePads) -> None:
+    now = iter(range(10_000))
+    pads = make_pads(Limits(pads=4), clock=lambda: float(next(now)))
+    for pad in ("a", "b", "c", "d"):
+        await make(pads, pad)
+    await scratch.scratch_append_cell(pads, ANN, "a", cell("z"))
+    await plus.scratch_update(pads, ANN, "b", {"title": "t"})
+    assert (await make(pads, "e"))["evicted_scratchpads"] == ["c"]
+    assert (await make(pads, "f"))["evicted_scratchpads"] == ["d"]
+    assert (await make(pads, "g"))["evicted_scratchpads"] == ["a"]
+
+
+@requirement("scratch:evict:changing", "scratch:evict:preempt")
+async def test_a_pad_that_was_changed_is_not_idle(make_pads: MakePads) -> None:
+    moment = [1000.0]
+    pads = make_pads(policy=Policy("preempt", preempt_age=60), clock=lambda: moment[0])
+    await make(pads, "a")
+    await make(pads, "b")
+    moment[0] += 50
+    await scratch.scratch_append_cell(pads, ANN, "a", cell("z"))
+    moment[0] += 50
+    assert await pads.sweep_once() == 1
+    assert [pad["scratch_id"] for pad in (await scratch.scratch_list(pads, ANN))["scratchpads"]] == ["a"]
+
+
 @requirement("scratch:evict:discard", "scratch:evict:reading", "scratch:tenants")
 async def test_the_least_recently_used_pad_goes(make_pads: MakePads) -> None:
     now = iter(range(10_000))

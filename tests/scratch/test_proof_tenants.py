@@ -111,8 +111,8 @@ class Interleaved:
 
 @requirement("scratch:proof:no-leak", "scratch:tenants")
 @pytest.mark.timeout(120 + STEPS // 100)
-async def test_interleaved_tenants_never_see_each_other(tmp_path: Path) -> None:
-    database = open_database(tmp_path / "state" / "db", (*SEARCH, *MIGRATIONS))
+async def test_interleaved_tenants_never_see_each_other(in_memory: Path) -> None:
+    database = open_database(in_memory / "state" / "db", (*SEARCH, *MIGRATIONS))
     pads = Pads(
         database,
         open_search(database),
@@ -166,6 +166,9 @@ class WatchedDatabase:
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         return await self._database.write(lambda tx: work(Watched(tx, self.seen)))
+
+    async def write_soon(self, work: Callable[[Transaction], T]) -> T:
+        return await self._database.write_soon(lambda tx: work(Watched(tx, self.seen)))
 
     async def change_mark(self) -> str:
         return await self._database.change_mark()

@@ -158,12 +158,23 @@ async def test_resources_and_their_changes(server: HttpServer) -> None:
                     pass
 
 
+UNDER_WAY = 8
+
+
+async def write_on(client: Client, pad: str, kept: dict[str, int], under_way: anyio.Event) -> None:
+    while True:
+        await call(client, "scratch_append_cell", scratch_id=pad, cell={"language": "py", "content": "z"})
+        kept[pad] += 1
+        if kept[pad] == UNDER_WAY:
+            under_way.set()
+
+
 @requirement("scratch:durable")
 async def test_what_was_acknowledged_survives_kill(tmp_path: Path) -> None:
     """Several rounds of mixed writes, each ended by kill -9 in the middle of writing."""
     kept: dict[str, int] = {}
     gone: set[str] = set()
-    for turn in range(5):
+    for turn in range(3):
         with http_server(tmp_path, *FLAGS) as server:
             async with http_client(server) as client:
                 listed = await call(client, "scratch_list", limit=200)
@@ -183,15 +194,10 @@ async def test_what_was_acknowledged_survives_kill(tmp_path: Path) -> None:
                 kept.pop(f"{turn}-0")
                 with anyio.CancelScope() as scope:
                     async with anyio.create_task_group() as group:
-
-                        async def write_on() -> None:
-                            while True:
-                                one = {"language": "py", "content": "z"}
-                                await call(client, "scratch_append_cell", scratch_id=f"{turn}-1", cell=one)  # noqa: B023
-                                kept[f"{turn}-1"] += 1  # noqa: B023
-
-                        group.start_soon(write_on)
-                        await anyio.sleep(0.1)
+                        under_way = anyio.Event()
+                        group.start_soon(write_on, client, f"{turn}-1", kept, under_way)
+                        with anyio.fail_after(30):
+                            await under_way.wait()
                         server.process.kill()
                         scope.cancel()
 

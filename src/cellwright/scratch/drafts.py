@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from cellwright.core.errors import InvalidArgument, LimitReached
+from cellwright.core.nesting import deeper_than
 from cellwright.scratch.model import (
     MAX_NAME,
     Cell,
@@ -117,6 +118,12 @@ def _seeded(given: object, limits: Limits) -> list[SharedSchema]:
         return []
     if not isinstance(given, dict):
         raise InvalidArgument("metadata.schemas is not an object of name to schema")
+    if limits.schemas and len(cast("dict[str, object]", given)) > limits.schemas:
+        raise LimitReached(
+            f"{len(cast('dict[str, object]', given))} schemas are more than {limits.schemas}, the limit of --scratch-max-schemas",
+            hint="leave out those that no cell refers to",
+            details={"limit": limits.schemas},
+        )
     found: list[SharedSchema] = []
     for name, entry in cast("dict[str, object]", given).items():
         wrapped = isinstance(entry, dict) and isinstance(cast("JsonObject", entry).get("schema"), dict)
@@ -164,7 +171,7 @@ def _no_nul(text: str, name: str) -> None:
 
 def _size(value: object, name: str) -> int:
     """How many bytes the value is as JSON; InvalidArgument for what JSON or our replies cannot carry."""
-    if _is_too_deep(value):
+    if deeper_than(value, DEEPEST):
         raise InvalidArgument(f"{name} is nested deeper than {DEEPEST} levels", hint="make it flatter")
     try:
         return _encoded(dumped(value), name)
@@ -172,21 +179,6 @@ def _size(value: object, name: str) -> int:
         raise InvalidArgument(
             f"{name} holds a number that is too large, or none (NaN)", hint="give it as text"
         ) from None
-
-
-def _is_too_deep(value: object) -> bool:
-    level = [value]
-    for _ in range(DEEPEST):
-        inside: list[object] = []
-        for one in level:
-            if isinstance(one, dict):
-                inside += cast("dict[str, object]", one).values()
-            elif isinstance(one, list):
-                inside += cast("list[object]", one)
-        if not inside:
-            return False
-        level = inside
-    return True
 
 
 def _encoded(text: str, name: str) -> int:

@@ -94,7 +94,9 @@ def record(tx: Transaction, key: PadKey, version: int, now: int, what: str, undo
         what,
         rows.dumped(undo),
     )
-    tx.run("DELETE FROM pad_changes WHERE tenant = ? AND pad = ? AND version <= ?", key.tenant, key.id, version - keep)
+    if version > keep:
+        oldest = version - keep
+        tx.run("DELETE FROM pad_changes WHERE tenant = ? AND pad = ? AND version <= ?", key.tenant, key.id, oldest)
 
 
 def forget_history(tx: Transaction, key: PadKey) -> None:

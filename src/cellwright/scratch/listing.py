@@ -56,12 +56,6 @@ def _position(cursor: str) -> tuple[int, str]:
     return int(updated), pad_id
 
 
-def cell_tags(tx: Transaction, key: PadKey) -> list[str]:
-    """Every tag of any cell of the pad."""
-    found = tx.rows("SELECT DISTINCT tag FROM cell_tags WHERE tenant = ? AND pad = ?", key.tenant, key.id)
-    return sorted(cast("str", tag) for (tag,) in found)
-
-
 def all_tags(tx: Transaction, tenant: str, namespaces: Sequence[str]) -> tuple[list[str], list[str]]:
     """The tags of pads, and those of cells."""
     only, values = "", list[Value]([tenant])
@@ -85,17 +79,6 @@ def list_namespaces(tx: Transaction, tenant: str) -> list[JsonObject]:
     return [{"namespace": name, "scratchpad_count": count} for name, count in found]
 
 
-def create_namespace(tx: Transaction, tenant: str, name: str, now: int) -> bool:
-    return bool(
-        tx.run(
-            "INSERT INTO namespaces (tenant, name, created) VALUES (?, ?, ?) ON CONFLICT (tenant, name) DO NOTHING",
-            tenant,
-            name,
-            now,
-        )
-    )
-
-
 def pads_in(tx: Transaction, tenant: str, namespace: str) -> list[str]:
     found = tx.rows("SELECT id FROM pads WHERE tenant = ? AND namespace = ? ORDER BY id", tenant, namespace)
     return [cast("str", pad) for (pad,) in found]
@@ -103,13 +86,13 @@ def pads_in(tx: Transaction, tenant: str, namespace: str) -> list[str]:
 
 def rename_namespace(
     store: PadStore, tx: Transaction, tenant: str, old: str, new: str, *, migrate: bool, now: int
-) -> int:
-    """How many pads moved. The new name must be free, the old one must exist."""
+) -> list[str]:
+    """The pads that moved. The new name must be free, the old one must exist."""
     known = {cast("str", item["namespace"]) for item in list_namespaces(tx, tenant)}
     if old not in known:
         raise NotFound(f"there is no namespace {old!r}", hint="scratch_namespace_list shows them")
     if old == new:
-        return 0
+        return []
     pads = pads_in(tx, tenant, old)
     if new in known:
         raise InvalidArgument(f"there is a namespace {new!r} already", hint="delete it or choose another name")
@@ -119,7 +102,7 @@ def rename_namespace(
         )
     tx.run("UPDATE namespaces SET name = ? WHERE tenant = ? AND name = ?", new, tenant, old)
     store.move_namespace(tx, tenant, pads, new, now)
-    return len(pads)
+    return pads
 
 
 def delete_namespace(

@@ -133,6 +133,9 @@ class Limits:
     cell_bytes: int = 1 << 20
     metadata_bytes: int = 256 << 10
     schema_bytes: int = 256 << 10
+    namespaces: int = 1024
+    schemas: int = 256
+    """Of one pad."""
 
 
 def checked_id(given: str, what: str = "scratch_id") -> str:

@@ -1,23 +1,23 @@
 """Pads as resources: `scratchpad://list`, `scratchpad://{id}`, its cells, and the pad in any notebook format."""
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 
 from pydantic_core import to_json
 
 from cellwright.core.clean import clean
-from cellwright.core.errors import CellwrightError, InvalidUri, NotFound
+from cellwright.core.errors import CellwrightError, NotFound
 from cellwright.core.formats.formats import FORMATS
 from cellwright.core.formats.model import mime_of
 from cellwright.core.resources import Content, ResourceInfo, ResourceTemplate
 from cellwright.core.types import Call
 from cellwright.scratch.books import book_of
-from cellwright.scratch.model import ID, Cell
+from cellwright.scratch.model import Cell
 from cellwright.scratch.service import Pads
 from cellwright.scratch.tools.common import pad_json, structure
+from cellwright.scratch.watched import LIST_URI, SCHEME, parts, uri_of
 
 LISTED = 200
-SCHEME = "scratchpad"
 
 
 class PadResources:
@@ -39,12 +39,12 @@ class PadResources:
 
     async def list(self, call: Call) -> Sequence[ResourceInfo]:
         page = await self._pads.page(call.principal.id, (), (), LISTED, None)
-        first = ResourceInfo("scratchpad://list", "pads", "Your pads, last changed first", "application/json")
+        first = ResourceInfo(LIST_URI, "pads", "Your pads, last changed first", "application/json")
         return [
             first,
             *(
                 ResourceInfo(
-                    f"scratchpad://{pad['scratch_id']}",
+                    uri_of(pad["scratch_id"]),
                     clean(pad["title"] or pad["scratch_id"]).text,
                     clean(pad["description"] or "").text,
                     "application/json",
@@ -54,8 +54,8 @@ class PadResources:
         ]
 
     async def read(self, call: Call, uri: str) -> Sequence[Content]:
-        pad_id, rest = _parts(uri)
-        if pad_id == "list" and not rest:
+        pad_id, rest = parts(uri)
+        if pad_id is None:
             page = await self._pads.page(call.principal.id, (), (), LISTED, None)
             return [Content(_json(page.items), "application/json")]
         view = await self._pads.read(call.principal.id, pad_id)
@@ -75,7 +75,7 @@ class PadResources:
             await self.read(call, uri)
         except CellwrightError:
             return None
-        return _nothing_to_hold()
+        return self._pads.watched.holding(call.principal.id, uri)
 
     async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:
         del template
@@ -85,18 +85,6 @@ class PadResources:
             return []
         page = await self._pads.page(call.principal.id, (), (), LISTED, None)
         return [pad["scratch_id"] for pad in page.items if pad["scratch_id"].startswith(prefix)]
-
-
-@asynccontextmanager
-async def _nothing_to_hold() -> AsyncGenerator[None]:
-    yield
-
-
-def _parts(uri: str) -> tuple[str, list[str]]:
-    pad_id, *rest = uri.removeprefix(f"{SCHEME}://").split("/")
-    if not ID.fullmatch(pad_id):
-        raise InvalidUri(f"{uri[:200]!r} names no pad", hint="scratchpad://ID")
-    return pad_id, rest
 
 
 def _cell(cells: Sequence[Cell], cell_id: str, uri: str) -> Cell:

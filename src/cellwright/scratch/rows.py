@@ -1,7 +1,7 @@
 """Pads, cells and shared schemas from and to rows. Nothing here decides anything."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -22,9 +22,12 @@ def marks(values: Sequence[object]) -> str:
     return ", ".join("?" * len(values))
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
 def dumped(value: object) -> str:
     """As JSON. ValueError for infinite numbers, which JSON does not have: no reply could show them."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def loaded(value: Value) -> Any:  # noqa: ANN401 - JSON that we wrote
@@ -32,15 +35,19 @@ def loaded(value: Value) -> Any:  # noqa: ANN401 - JSON that we wrote
     return {} if value == "{}" else json.loads(cast("str", value))
 
 
-PAD_COLUMNS = "id, namespace, title, description, summary, metadata, created, updated, version, cell_count"
+PAD = (
+    "SELECT p.id, p.namespace, p.title, p.description, p.summary, p.metadata, p.created, p.updated, p.version, p.cell_count, "
+    "t.place, t.tag FROM pads p LEFT JOIN pad_tags t ON t.tenant = p.tenant AND t.pad = p.id WHERE p.tenant = ? AND p.id = ?"
+)
 
 
 def read_pad(tx: Transaction, key: PadKey) -> Pad | None:
-    row = tx.row(f"SELECT {PAD_COLUMNS} FROM pads WHERE tenant = ? AND id = ?", key.tenant, key.id)  # noqa: S608
-    if row is None:
+    # One row for each tag. Sorted here: an engine that sorts takes longer for the few there are.
+    found = tx.rows(PAD, key.tenant, key.id)
+    if not found:
         return None
-    tags = tx.rows("SELECT tag FROM pad_tags WHERE tenant = ? AND pad = ? ORDER BY place", key.tenant, key.id)
-    return pad_of(row, tuple(cast("str", tag) for (tag,) in tags))
+    tags = sorted(cast("tuple[int, str]", row[10:]) for row in found if row[11] is not None)
+    return pad_of(found[0][:10], tuple(tag for _, tag in tags))
 
 
 def pad_of(row: Sequence[Value], tags: tuple[str, ...]) -> Pad:
@@ -72,11 +79,12 @@ def write_pad(tx: Transaction, tenant: str, pad: Pad) -> None:
 
 
 CELL_COLUMNS = "id, position, language, content, metadata, json_schema, validate_on_write, status"
-STRUCTURE_COLUMNS = "id, position, language, '' AS content, metadata, NULL AS json_schema, validate_on_write, status"
+Tags = Mapping[str, tuple[str, ...]]
+"""Of each cell that has any."""
 
 
-def read_cells(tx: Transaction, key: PadKey, ids: Sequence[str] | None = None) -> list[Cell]:
-    """The pad's cells in order, or these of them."""
+def read_cells(tx: Transaction, key: PadKey, ids: Sequence[str] | None = None, tags: Tags | None = None) -> list[Cell]:
+    """The pad's cells in order, or these of them. `tags`: those of all cells, where they are known already."""
     only = "" if ids is None else f" AND id IN ({marks(ids)})"
     rows = tx.rows(
         f"SELECT {CELL_COLUMNS} FROM cells WHERE tenant = ? AND pad = ?{only} ORDER BY position",  # noqa: S608
@@ -84,37 +92,40 @@ def read_cells(tx: Transaction, key: PadKey, ids: Sequence[str] | None = None) -
         key.id,
         *(ids or ()),
     )
-    tags = _cell_tags(tx, key, ids)
-    return [_cell_of(row, tags) for row in rows]
+    known = read_tags(tx, key, ids) if tags is None else tags
+    return [_cell_of(row, known) for row in rows]
 
 
-def read_last_cells(tx: Transaction, key: PadKey, count: int) -> list[Cell]:
+def read_last_cells(tx: Transaction, key: PadKey, count: int, tags: Tags) -> list[Cell]:
     """The last cells, in order, without what they hold: what a reply to a change shows."""
     rows = tx.rows(
-        f"SELECT {STRUCTURE_COLUMNS} FROM cells WHERE tenant = ? AND pad = ? ORDER BY position DESC LIMIT ?",  # noqa: S608
+        "SELECT id, position, language, metadata, status FROM cells WHERE tenant = ? AND pad = ? ORDER BY position DESC LIMIT ?",
         key.tenant,
         key.id,
         count,
     )
-    tags = _cell_tags(tx, key, [cast("str", row[0]) for row in rows])
-    return [_cell_of(row, tags) for row in reversed(rows)]
+    return [
+        Cell(cell_id, position, language, "", loaded(metadata), tags.get(cell_id, ()), status=status)
+        for cell_id, position, language, metadata, status in cast("list[Any]", reversed(rows))
+    ]
 
 
-def _cell_tags(tx: Transaction, key: PadKey, ids: Sequence[str] | None) -> dict[str, list[str]]:
+def read_tags(tx: Transaction, key: PadKey, ids: Sequence[str] | None = None) -> Tags:
+    """The tags of the pad's cells, or of these of them."""
     only = "" if ids is None else f" AND cell IN ({marks(ids)})"
     rows = tx.rows(
-        f"SELECT cell, tag FROM cell_tags WHERE tenant = ? AND pad = ?{only} ORDER BY cell, place",  # noqa: S608
+        f"SELECT cell, place, tag FROM cell_tags WHERE tenant = ? AND pad = ?{only}",  # noqa: S608
         key.tenant,
         key.id,
         *(ids or ()),
     )
-    found: dict[str, list[str]] = {}
-    for cell, tag in rows:
-        found.setdefault(cast("str", cell), []).append(cast("str", tag))
+    found: dict[str, tuple[str, ...]] = {}
+    for cell, _place, tag in sorted(cast("list[tuple[str, int, str]]", rows)):
+        found[cell] = (*found.get(cell, ()), tag)
     return found
 
 
-def _cell_of(row: Sequence[Value], tags: dict[str, list[str]]) -> Cell:
+def _cell_of(row: Sequence[Value], tags: Tags) -> Cell:
     cell_id, position, language, content, metadata, schema, validate, status = cast("Any", row)
     return Cell(
         cell_id,
@@ -122,42 +133,65 @@ def _cell_of(row: Sequence[Value], tags: dict[str, list[str]]) -> Cell:
         language,
         content,
         loaded(metadata),
-        tuple(tags.get(cell_id, ())),
+        tags.get(cell_id, ()),
         None if schema is None else loaded(schema),
         bool(validate),
         status,
     )
 
 
-def write_cells(tx: Transaction, key: PadKey, cells: Iterable[Cell]) -> None:
-    """Insert these cells or make their rows these, tags included."""
+INSERT_CELL = (
+    "INSERT INTO cells (tenant, pad, id, position, language, content, metadata, json_schema, validate_on_write, status) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, pad, id) DO "
+)
+REPLACE_CELL = (
+    INSERT_CELL + "UPDATE SET position = excluded.position, language = excluded.language, content = excluded.content, "
+    "metadata = excluded.metadata, json_schema = excluded.json_schema, validate_on_write = excluded.validate_on_write, "
+    "status = excluded.status"
+)
+
+
+def insert_cells(tx: Transaction, key: PadKey, cells: Iterable[Cell]) -> str | None:
+    """Add new cells. The id of one that the pad has already, if there is one: then not all were added."""
     for cell in cells:
+        if not tx.run(f"{INSERT_CELL}NOTHING", *_cell_values(key, cell)):
+            return cell.id
+        _write_tags(tx, key, cell)
+    return None
+
+
+def replace_cell(tx: Transaction, key: PadKey, cell: Cell) -> None:
+    """Make the row of this cell's id this one, tags included."""
+    tx.run(REPLACE_CELL, *_cell_values(key, cell))
+    tx.run("DELETE FROM cell_tags WHERE tenant = ? AND pad = ? AND cell = ?", key.tenant, key.id, cell.id)
+    _write_tags(tx, key, cell)
+
+
+def _cell_values(key: PadKey, cell: Cell) -> tuple[Value, ...]:
+    return (
+        key.tenant,
+        key.id,
+        cell.id,
+        cell.index,
+        cell.language,
+        cell.content,
+        dumped(cell.metadata),
+        None if cell.json_schema is None else dumped(cell.json_schema),
+        int(cell.validate),
+        cell.status,
+    )
+
+
+def _write_tags(tx: Transaction, key: PadKey, cell: Cell) -> None:
+    for place, tag in enumerate(cell.tags):
         tx.run(
-            "INSERT INTO cells (tenant, pad, id, position, language, content, metadata, json_schema, validate_on_write, status) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, pad, id) DO UPDATE SET position = excluded.position, "
-            "language = excluded.language, content = excluded.content, metadata = excluded.metadata, "
-            "json_schema = excluded.json_schema, validate_on_write = excluded.validate_on_write, status = excluded.status",
+            "INSERT INTO cell_tags (tenant, tag, pad, cell, place) VALUES (?, ?, ?, ?, ?)",
             key.tenant,
+            tag,
             key.id,
             cell.id,
-            cell.index,
-            cell.language,
-            cell.content,
-            dumped(cell.metadata),
-            None if cell.json_schema is None else dumped(cell.json_schema),
-            int(cell.validate),
-            cell.status,
+            place,
         )
-        tx.run("DELETE FROM cell_tags WHERE tenant = ? AND pad = ? AND cell = ?", key.tenant, key.id, cell.id)
-        for place, tag in enumerate(cell.tags):
-            tx.run(
-                "INSERT INTO cell_tags (tenant, tag, pad, cell, place) VALUES (?, ?, ?, ?, ?)",
-                key.tenant,
-                tag,
-                key.id,
-                cell.id,
-                place,
-            )
 
 
 def delete_cells(tx: Transaction, key: PadKey, cell_id: str | None = None) -> None:

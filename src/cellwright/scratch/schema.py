@@ -85,7 +85,7 @@ TABLES = (
         what TEXT NOT NULL,
         undo TEXT NOT NULL,
         PRIMARY KEY (tenant, pad, version)
-    ) STRICT""",
+    ) STRICT, WITHOUT ROWID""",
 )
 
 MIGRATIONS = (Migration("scratch", 1, TABLES),)

@@ -3,13 +3,13 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cellwright.core.errors import CellwrightError, InvalidArgument
-from cellwright.core.formats.formats import FORMATS
-from cellwright.core.resources import Changes, ResourceListChanged, ResourceUpdated
+from cellwright.core.resources import Changes
 from cellwright.scratch import listing, rows
+from cellwright.scratch.checking import Checking
 from cellwright.scratch.drafts import checked_draft, new_cells, pad_draft, schema_draft
 from cellwright.scratch.history import changes as changes_of
 from cellwright.scratch.model import (
@@ -24,19 +24,22 @@ from cellwright.scratch.model import (
     checked_namespace,
     checked_namespaces,
     checked_tags,
+    no_pad,
     not_in_namespaces,
 )
 from cellwright.scratch.rows import PadKey
-from cellwright.scratch.store import Created, PadStore, existing, new_id, schema_named, touch
-from cellwright.scratch.validation.model import CellToCheck, Diagnostic, Validation
+from cellwright.scratch.store import Created, PadStore, existing, new_id, schema_named
+from cellwright.scratch.uses import Uses, idle_since, touch
+from cellwright.scratch.validation.model import Validation
 from cellwright.scratch.validation.validators import Validators
+from cellwright.scratch.views import View, Written, canonical, union
+from cellwright.scratch.watched import Watched
 from cellwright.storage.database import Database, Transaction
 from cellwright.storage.search import Found, Mode, Query, SearchIndex
 
 log = logging.getLogger(__name__)
 
 SHOWN_CELLS = 50
-TOUCH_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +51,6 @@ class Policy:
     preempt_age: float = 86_400.0
     preempt_interval: float = 600.0
     validation_seconds: float = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A pad, with those of its cells that a reply is about."""
-
-    pad: Pad
-    cells: list[Cell]
-    cell_tags: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What a change led to."""
-
-    view: View
-    validation: list[Validation] | None = None
-    reset: bool = False
-    evicted: tuple[str, ...] = ()
 
 
 class Pads:
@@ -85,16 +69,14 @@ class Pads:
     ) -> None:
         self._database = database
         self._index = index
-        self._validators = validators
-        self._changes = changes
         self._limits = limits
         self._policy = policy
         self._clock = clock
         self._store = PadStore(index, limits, evicts=policy.eviction == "discard")
-        self._uses: dict[PadKey, int] = {}
-        self._background: set[asyncio.Task[None]] = set()
-        self._noting: asyncio.Task[None] | None = None
+        self._checking = Checking(validators, policy.validation_seconds)
+        self._uses = Uses(database, self._now)
         self._sweeping: asyncio.Task[None] | None = None
+        self.watched = Watched(changes)
 
     # -- whole pads ----------------------------------------------------------------------------------------------------------
 
@@ -121,23 +103,23 @@ class Pads:
         key = PadKey(tenant, new_id() if pad_id is None else checked_id(pad_id))
         about, schemas = pad_draft(metadata, self._limits)
         for schema in schemas:
-            await self._check_schema(tenant, schema)
+            await self._checking.check_schema(tenant, schema)
         cells = new_cells(drafts, self._limits)
-        uses, now = dict(self._uses), self._now()
+        noted, now = self._uses.noted(), self._now()
         self._sweep_if_wanted()
 
-        def work(tx: Transaction) -> tuple[Created, list[str]]:
-            touch(tx, uses)
-            return store(tx, key, about, cells, schemas, now), listing.cell_tags(tx, key)
+        def work(tx: Transaction) -> Created:
+            touch(tx, noted)
+            return store(tx, key, about, cells, schemas, now)
 
-        made, tags = await self._database.write(work)
-        self._forget_uses(uses)
+        made = await self._database.write(work)
+        self._uses.forget(noted)
         for evicted in made.evicted:
             log.info("pad_evicted pad=%s policy=discard", evicted)
-            self._tell(PadKey(tenant, evicted), listed=False)
-        self._tell(key, listed=True)
-        shown = View(made.pad, made.cells[:SHOWN_CELLS], tags)
-        checked = await self._validate_written(key, made.pad, made.cells, schemas)
+            self.watched.replaced(PadKey(tenant, evicted))
+        self.watched.replaced(key)
+        shown = View(made.pad, made.cells[:SHOWN_CELLS], union(cell.tags for cell in made.cells))
+        checked = await self._check_written(key, made.pad, made.cells, schemas)
         return Written(shown, checked, made.reset, tuple(made.evicted))
 
     async def read(
@@ -158,21 +140,25 @@ class Pads:
             pad = rows.read_pad(tx, key)
             if within is not None and (pad is None or pad.about.namespace not in within):
                 raise not_in_namespaces(key.id)
-            pad = pad or existing(tx, key)
-            found = rows.read_cells(tx, key) if cell_ids is None else self._store.cells_of(tx, key, cell_ids)
+            if pad is None:
+                raise no_pad(key.id)
+            all_tags = rows.read_tags(tx, key)
+            found = (
+                rows.read_cells(tx, key, tags=all_tags) if cell_ids is None else self._store.cells_of(tx, key, cell_ids)
+            )
             kept = [cell for cell in found if not wanted or wanted & set(cell.tags)]
-            return View(pad, kept, listing.cell_tags(tx, key))
+            return View(pad, kept, union(all_tags.values()))
 
         view = await self._database.read(work)
-        self._note_use(key)
+        self._uses.note(key)
         return view
 
     async def delete(self, tenant: str, pad_id: str) -> bool:
         key = PadKey(tenant, checked_id(pad_id))
         deleted = await self._database.write(lambda tx: self._store.delete(tx, key))
-        self._uses.pop(key, None)
+        self._uses.drop(key)
         if deleted:
-            self._tell(key, listed=True)
+            self.watched.replaced(key)
         return deleted
 
     async def update(self, tenant: str, pad_id: str, given: Mapping[str, object]) -> Written:
@@ -189,7 +175,9 @@ class Pads:
                 raise InvalidArgument("schemas are not changed here", hint="use scratch_upsert_schema")
             return self._shown(tx, key, self._store.update(tx, key, about, now))
 
-        return await self._written(key, work, listed=True)
+        written = await self._written(key, work)
+        self.watched.listed(tenant)
+        return written
 
     async def page(
         self, tenant: str, namespaces: Sequence[str], tags: Sequence[str], limit: int, cursor: str | None
@@ -203,9 +191,9 @@ class Pads:
 
     async def restore(self, tenant: str, pad_id: str, version: int) -> Written:
         key, now = PadKey(tenant, checked_id(pad_id)), self._now()
-        return await self._written(
-            key, lambda tx: self._shown(tx, key, self._store.restore(tx, key, version, now)), listed=True
-        )
+        view = await self._database.write(lambda tx: self._shown(tx, key, self._store.restore(tx, key, version, now)))
+        self.watched.replaced(key)
+        return Written(view)
 
     # -- cells ---------------------------------------------------------------------------------------------------------------
 
@@ -239,7 +227,8 @@ class Pads:
 
     def _shown(self, tx: Transaction, key: PadKey, pad: Pad) -> View:
         """A reply about a long pad shows its last cells; listing shows them all."""
-        return View(pad, rows.read_last_cells(tx, key, SHOWN_CELLS), listing.cell_tags(tx, key))
+        tags = rows.read_tags(tx, key)
+        return View(pad, rows.read_last_cells(tx, key, SHOWN_CELLS, tags), union(tags.values()))
 
     async def _written(
         self,
@@ -248,16 +237,15 @@ class Pads:
         *,
         check: str | None = None,
         cell: str | None = None,
-        listed: bool = False,
     ) -> Written:
         view = await self._database.write(work)
-        self._tell(key, listed=listed, cell=cell)
+        self.watched.changed(key, cell)
         if check is None:
             return Written(view)
         cells, schemas = await self._database.read(
             lambda tx: (rows.read_cells(tx, key, [check]), rows.read_schemas(tx, key))
         )
-        return Written(view, await self._validate_written(key, view.pad, cells, schemas))
+        return Written(view, await self._check_written(key, view.pad, cells, schemas))
 
     # -- validation ----------------------------------------------------------------------------------------------------------
 
@@ -271,38 +259,19 @@ class Pads:
             return found, rows.read_schemas(tx, key)
 
         cells, schemas = await self._database.read(work)
-        results = await self._check(tenant, cells, schemas)
+        results = await self._checking.check(tenant, cells, schemas)
         return list(zip(cells, results, strict=True))
 
-    async def _check(self, tenant: str, cells: Sequence[Cell], schemas: Sequence[SharedSchema]) -> list[Validation]:
-        known = {name: schema.schema for schema in schemas for name in (schema.id, schema.name)}
-        asked = [CellToCheck(cell.id, cell.language, cell.content, cell.json_schema) for cell in cells]
-        return await self._validators.validate(asked, known, self._policy.validation_seconds, caller=tenant)
-
-    async def _check_schema(self, tenant: str, schema: SharedSchema) -> None:
-        found = await self._validators.check_schema(schema.schema, {}, self._policy.validation_seconds, caller=tenant)
-        errors = [one for one in found if one.severity == "error"]
-        if errors:
-            raise InvalidArgument(
-                f"the schema {schema.name!r} is no JSON Schema: {errors[0].message}",
-                hint=f"look at {errors[0].path or '$'} of it",
-                details={"errors": [{"path": one.path, "message": one.message} for one in errors]},
-            )
-
-    async def _validate_written(
+    async def _check_written(
         self, key: PadKey, pad: Pad, cells: Sequence[Cell], schemas: Sequence[SharedSchema]
     ) -> list[Validation] | None:
-        """Check what was just stored, where the caller wanted it. It is stored whatever this says."""
+        """Check what was just stored, where the caller wanted it."""
         wanted = [cell for cell in cells if cell.validate]
         if not wanted:
             return None
-        try:
-            results = await self._check(key.tenant, wanted, schemas)
-        except CellwrightError as error:
-            why = Diagnostic("warning", f"it was stored, but not checked: {error.message}", source="validator")
-            return [Validation(cell.id, "failed", cell.language, (why,)) for cell in wanted]
-        statuses = {result.cell_id: result.status for result in results}
-        await self._database.write(lambda tx: self._store.note_status(tx, key, statuses, pad.version))
+        results, statuses = await self._checking.check_stored(key.tenant, wanted, schemas)
+        if statuses:
+            await self._database.write(lambda tx: self._store.note_status(tx, key, statuses, pad.version))
         return results
 
     # -- schemas -------------------------------------------------------------------------------------------------------------
@@ -322,15 +291,15 @@ class Pads:
     async def put_schema(self, tenant: str, pad_id: str, given: Mapping[str, object]) -> SharedSchema:
         key, now = PadKey(tenant, checked_id(pad_id)), self._now()
         draft, by_id = schema_draft(given, self._limits)
-        await self._check_schema(tenant, draft)
+        await self._checking.check_schema(tenant, draft)
         stored = await self._database.write(lambda tx: self._store.put_schema(tx, key, draft, by_id=by_id, now=now))
-        self._tell(key, listed=False)
+        self.watched.changed(key)
         return stored
 
     async def delete_schema(self, tenant: str, pad_id: str, named: str) -> SharedSchema:
         key, now = PadKey(tenant, checked_id(pad_id)), self._now()
         gone = await self._database.write(lambda tx: self._store.delete_schema(tx, key, named, now))
-        self._tell(key, listed=False)
+        self.watched.changed(key)
         return gone
 
     # -- tags, namespaces, search --------------------------------------------------------------------------------------------
@@ -344,23 +313,24 @@ class Pads:
 
     async def create_namespace(self, tenant: str, name: str) -> tuple[str, bool]:
         checked, now = checked_namespace(name), self._now()
-        return checked, await self._database.write(lambda tx: listing.create_namespace(tx, tenant, checked, now))
+        return checked, await self._database.write(lambda tx: self._store.create_namespace(tx, tenant, checked, now))
 
     async def rename_namespace(self, tenant: str, old: str, new: str, *, migrate: bool) -> tuple[str, int]:
         checked, now = checked_namespace(new), self._now()
         moved = await self._database.write(
             lambda tx: listing.rename_namespace(self._store, tx, tenant, old.strip(), checked, migrate=migrate, now=now)
         )
-        self._changes.publish(ResourceListChanged(tenant))
-        return checked, moved
+        for pad in moved:
+            self.watched.changed(PadKey(tenant, pad))
+        self.watched.listed(tenant)
+        return checked, len(moved)
 
     async def delete_namespace(self, tenant: str, name: str, *, with_pads: bool) -> tuple[bool, int]:
         deleted, pads = await self._database.write(
             lambda tx: listing.delete_namespace(self._store, tx, tenant, name.strip(), with_pads=with_pads)
         )
         for pad in pads:
-            self._tell(PadKey(tenant, pad), listed=False)
-        self._changes.publish(ResourceListChanged(tenant))
+            self.watched.replaced(PadKey(tenant, pad))
         return deleted, len(pads)
 
     async def search(
@@ -369,37 +339,11 @@ class Pads:
         wanted, within = checked_tags(tuple(tags)), checked_namespaces(namespaces)
         return await self._index.search(Query(tenant, text, ("pad",), within, wanted, limit, mode))
 
-    # -- uses and idle pads --------------------------------------------------------------------------------------------------
-
-    def _note_use(self, key: PadKey) -> None:
-        """Remember the time of a read; it is written a moment later with others, so that reading costs no commit."""
-        self._uses[key] = self._now()
-        if self._noting is None or self._noting.done():
-            self._noting = self._spawn(self._write_uses_soon())
-
-    async def _write_uses_soon(self) -> None:
-        await asyncio.sleep(TOUCH_SECONDS)
-        await self._write_uses()
-
-    async def _write_uses(self) -> None:
-        uses = dict(self._uses)
-        try:
-            await self._database.write(lambda tx: touch(tx, uses))
-        except CellwrightError as error:
-            # A read must not fail because its time could not be noted.
-            log.warning("pad_uses_not_noted error=%s", error.code)
-        else:
-            self._forget_uses(uses)
-
-    def _forget_uses(self, written: Mapping[PadKey, int]) -> None:
-        """Only once they are written: a pad that was read must not count as idle because a write was refused."""
-        for key, used in written.items():
-            if self._uses.get(key) == used:
-                del self._uses[key]
+    # -- idle pads -----------------------------------------------------------------------------------------------------------
 
     def _sweep_if_wanted(self) -> None:
         if self._policy.eviction == "preempt" and (self._sweeping is None or self._sweeping.done()):
-            self._sweeping = self._spawn(self._sweep())
+            self._sweeping = asyncio.ensure_future(self._sweep())
 
     async def _sweep(self) -> None:
         while True:
@@ -408,12 +352,11 @@ class Pads:
 
     async def sweep_once(self) -> int:
         """Delete the pads of everyone that nobody has used for long. How many went."""
-        await self._write_uses()
+        await self._uses.write()
         oldest = self._now() - int(self._policy.preempt_age * 1e6)
 
         def work(tx: Transaction) -> list[PadKey]:
-            found = tx.rows("SELECT tenant, pad FROM pad_uses WHERE used < ? LIMIT 1000", oldest)
-            keys = [PadKey(str(tenant), str(pad)) for tenant, pad in found]
+            keys = idle_since(tx, oldest)
             for key in keys:
                 self._store.delete(tx, key)
             return keys
@@ -425,44 +368,16 @@ class Pads:
             return 0
         for key in gone:
             log.info("pad_evicted pad=%s policy=preempt", key.id)
-            self._tell(key, listed=True)
+            self.watched.replaced(key)
         return len(gone)
 
     def _now(self) -> int:
         return int(self._clock() * 1e6)
 
-    def _tell(self, key: PadKey, *, listed: bool, cell: str | None = None) -> None:
-        # The list shows how many cells each pad has and which changed last: it changes with every pad.
-        changed = [key.id, *(f"{key.id}/{name}" for name in FORMATS), "list"]
-        if cell is not None:
-            changed.append(f"{key.id}/cells/{cell}")
-        for name in changed:
-            self._changes.publish(ResourceUpdated(f"scratchpad://{name}", principal_id=key.tenant))
-        if listed:
-            self._changes.publish(ResourceListChanged(key.tenant))
-
-    def _spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
-        task = asyncio.ensure_future(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
-        return task
-
     async def close(self) -> None:
         """Write what is not written yet; stop what runs beside."""
-        for task in tuple(self._background):
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
-        if self._uses:
-            await self._write_uses()
-        await self._validators.close()
-
-
-def canonical(about: PadDraft) -> JsonObject:
-    """What a pad's metadata says in its own fields."""
-    return {
-        "title": about.title,
-        "description": about.description,
-        "summary": about.summary,
-        "namespace": about.namespace,
-        "tags": list(about.tags),
-    }
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
+        await self._uses.close()
+        await self._checking.close()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from cellwright.core.errors import Conflict, InvalidArgument, LimitReached, NotFound
-from cellwright.scratch import rows
+from cellwright.scratch import rows, uses
 from cellwright.scratch.history import Undo, forget_history, record
 from cellwright.scratch.model import (
     Cell,
@@ -72,7 +72,8 @@ class PadStore:
         self._replace_all(tx, key, pad, cells, schemas)
         if undo is not None:
             record(tx, key, pad.version, now, "reset", undo, HISTORY_KEPT)
-        touch(tx, {key: now})
+        else:
+            uses.begin(tx, key, now)
         return Created(pad, list(cells), old is not None, evicted)
 
     def create_new(
@@ -96,8 +97,8 @@ class PadStore:
         rows.delete_schemas(tx, key)
         self.index.remove(tx, key.tenant, KIND, key.id)
         rows.write_pad(tx, key.tenant, pad)
-        _ensure_namespace(tx, key.tenant, pad.about.namespace, pad.updated)
-        rows.write_cells(tx, key, cells)
+        self._ensure_namespace(tx, key.tenant, pad.about.namespace, pad.updated)
+        rows.insert_cells(tx, key, cells)
         for schema in schemas:
             rows.write_schema(tx, key, schema)
         self.index.put(tx, [_pad_entry(key, pad), *(_cell_entry(key, pad, cell) for cell in cells)])
@@ -118,11 +119,32 @@ class PadStore:
                 hint="delete some with scratch_delete",
                 details={"limit": self.limits.pads},
             )
-        oldest = tx.rows("SELECT pad FROM pad_uses WHERE tenant = ? ORDER BY used, pad LIMIT ?", tenant, over)
-        evicted = [cast("str", pad) for (pad,) in oldest]
+        evicted = uses.least_used(tx, tenant, over)
         for pad_id in evicted:
             self.delete(tx, PadKey(tenant, pad_id))
         return evicted
+
+    def create_namespace(self, tx: Transaction, tenant: str, name: str, now: int) -> bool:
+        """Whether it is new. Refused where that makes too many."""
+        new = tx.run(
+            "INSERT INTO namespaces (tenant, name, created) VALUES (?, ?, ?) ON CONFLICT (tenant, name) DO NOTHING",
+            tenant,
+            name,
+            now,
+        )
+        if new and self.limits.namespaces:
+            (count,) = tx.row("SELECT COUNT(*) FROM namespaces WHERE tenant = ?", tenant) or (0,)
+            if cast("int", count) > self.limits.namespaces:
+                raise LimitReached(
+                    f"there are {self.limits.namespaces} namespaces already, the limit of --scratch-max-namespaces",
+                    hint="use one of them (scratch_namespace_list), or delete some with scratch_namespace_delete",
+                    details={"limit": self.limits.namespaces},
+                )
+        return bool(new)
+
+    def _ensure_namespace(self, tx: Transaction, tenant: str, name: str | None, now: int) -> None:
+        if name is not None:
+            self.create_namespace(tx, tenant, name, now)
 
     def delete(self, tx: Transaction, key: PadKey) -> bool:
         """Forget the pad with everything that belongs to it. Whether there was one."""
@@ -142,10 +164,9 @@ class PadStore:
         old = existing(tx, key)
         pad = replace(old, about=about, updated=now, version=old.version + 1)
         rows.write_pad(tx, key.tenant, pad)
-        _ensure_namespace(tx, key.tenant, about.namespace, now)
+        self._ensure_namespace(tx, key.tenant, about.namespace, now)
         record(tx, key, pad.version, now, "update", Undo.about(old), HISTORY_KEPT)
         self._index_again(tx, key, pad)
-        touch(tx, {key: now})
         return pad
 
     def move_namespace(self, tx: Transaction, tenant: str, pads: Sequence[str], name: str, now: int) -> None:
@@ -166,7 +187,6 @@ class PadStore:
         pad = replace(old, about=about, updated=now, version=old.version + 1, cell_count=len(cells))
         self._replace_all(tx, key, pad, cells, schemas)
         record(tx, key, pad.version, now, f"restore {version}", undo, HISTORY_KEPT)
-        touch(tx, {key: now})
         return pad
 
     # -- cells ---------------------------------------------------------------------------------------------------------------
@@ -186,13 +206,12 @@ class PadStore:
                 hint="start another pad",
                 details={"limit": self.limits.cells},
             )
-        taken = rows.read_cells(tx, key, [cell.id for cell in drafts])
-        if taken:
-            raise InvalidId(f"pad {key.id!r} has a cell {taken[0].id!r} already", hint="leave cell_id out, one is made")
         cells = [replace(cell, index=start + offset) for offset, cell in enumerate(drafts)]
         if start < old.cell_count:
             rows.shift_cells(tx, key, start, len(cells))
-        rows.write_cells(tx, key, cells)
+        taken = rows.insert_cells(tx, key, cells)
+        if taken is not None:
+            raise InvalidId(f"pad {key.id!r} has a cell {taken!r} already", hint="leave cell_id out, one is made")
         pad = self._changed(tx, key, old, len(cells), now)
         record(tx, key, pad.version, now, "insert", Undo.removal([cell.id for cell in cells]), HISTORY_KEPT)
         self.index.put(tx, [_cell_entry(key, pad, cell) for cell in cells])
@@ -225,7 +244,7 @@ class PadStore:
             validate=draft.validate,
             status=None,
         )
-        rows.write_cells(tx, key, [after])
+        rows.replace_cell(tx, key, after)
         pad = self._changed(tx, key, old, 0, now)
         record(tx, key, pad.version, now, "replace", Undo.replacement(before), HISTORY_KEPT)
         self.index.put(tx, [_cell_entry(key, pad, after)])
@@ -279,7 +298,6 @@ class PadStore:
             key.tenant,
             key.id,
         )
-        touch(tx, {key: now})
         return pad
 
     # -- schemas -------------------------------------------------------------------------------------------------------------
@@ -296,6 +314,12 @@ class PadStore:
         if by_id and same_id is None and same_name is not None:
             raise InvalidArgument(
                 f"the schema {given.name!r} has the id {same_name.id!r}, not {given.id!r}", hint="leave the id out"
+            )
+        if meant is None and self.limits.schemas and len(there) >= self.limits.schemas:
+            raise LimitReached(
+                f"pad {key.id!r} has {len(there)} schemas already, the limit of --scratch-max-schemas",
+                hint="change one of them, delete one with scratch_delete_schema, or use another pad",
+                details={"limit": self.limits.schemas},
             )
         stored = replace(given, id=meant.id) if meant else given
         rows.write_schema(tx, key, stored)
@@ -328,30 +352,8 @@ def schema_named(schemas: Sequence[SharedSchema], key: PadKey, named: str) -> Sh
     raise NotFound(f"pad {key.id!r} has no schema {named[:80]!r}", hint="scratch_list_schemas shows them")
 
 
-def touch(tx: Transaction, uses: Mapping[PadKey, int]) -> None:
-    """When pads were used last. Apart from the pad itself, so that reading rewrites nothing."""
-    for key, used in uses.items():
-        tx.run(
-            "INSERT INTO pad_uses (tenant, pad, used) SELECT tenant, id, ? FROM pads WHERE tenant = ? AND id = ? "
-            "ON CONFLICT (tenant, pad) DO UPDATE SET used = excluded.used WHERE pad_uses.used < excluded.used",
-            used,
-            key.tenant,
-            key.id,
-        )
-
-
 def new_id() -> str:
     return secrets.token_hex(16)
-
-
-def _ensure_namespace(tx: Transaction, tenant: str, name: str | None, now: int) -> None:
-    if name is not None:
-        tx.run(
-            "INSERT INTO namespaces (tenant, name, created) VALUES (?, ?, ?) ON CONFLICT (tenant, name) DO NOTHING",
-            tenant,
-            name,
-            now,
-        )
 
 
 def _pad_entry(key: PadKey, pad: Pad) -> Entry:

@@ -9,8 +9,8 @@ from pydantic_core import to_json
 
 from cellwright.core.budget import cut, estimate_tokens
 from cellwright.scratch.model import Cell, CellDraft, JsonObject, Pad, SharedSchema
-from cellwright.scratch.service import View, Written, canonical
 from cellwright.scratch.validation.model import Diagnostic, Validation
+from cellwright.scratch.views import View, Written, canonical
 
 PAGE_TOKENS = 4_500
 PREVIEW = 80
