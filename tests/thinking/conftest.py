@@ -1,14 +1,19 @@
 """Thinking notebooks on a real database, and behind a real server in front of a real Jupyter."""
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cellwright.app.settings import Settings
-from cellwright.app.workspace import make_workspace
+from cellwright.app.workspace import Workspace, make_workspace
 from cellwright.core.resources import Change, Changes
-from cellwright.storage.location import open_database
+from cellwright.core.running import Kernels
+from cellwright.core.types import Secret
+from cellwright.storage.database import Database
+from cellwright.storage.location import Location, open_database
 from cellwright.thinking.model import Limits
 from cellwright.thinking.schema import MIGRATIONS
 from cellwright.thinking.service import Thinking
@@ -19,6 +24,7 @@ from support import HttpServer
 from thinking_support import Clock, MakeThinking
 
 FLAGS = ("--toolsets", "thinking,kernels,scratch,notebooks")
+Opening = Callable[[Location], AbstractAsyncContextManager[Callable[[Kernels, Limits | None], Thinking]]]
 
 
 @pytest.fixture
@@ -33,32 +39,57 @@ def heard() -> list[Change]:
 
 
 @pytest.fixture
-async def make_thinking(tmp_path: Path, clock: Clock, heard: list[Change]) -> AsyncGenerator[MakeThinking]:
-    """Opens the notebooks of one place as often as wanted. Nothing runs in them, so no Jupyter is started."""
-    workspace = make_workspace(Settings(root=tmp_path, state_dir=tmp_path / "other"), "stdio")
-    opened: list[Thinking] = []
-    databases = [workspace.database]
+def opening(clock: Clock, heard: list[Change]) -> Opening:
+    """Opens the notebooks of one place as often as wanted, as several processes would."""
 
-    def make(limits: Limits | None = None) -> Thinking:
-        changes = Changes()
-        changes.subscribe(heard.append)
-        database = open_database(tmp_path / "state" / "cellwright.db", MIGRATIONS)
-        databases.append(database)
-        made = Thinking(database, changes, workspace.thinking.kernels, TEMPLATES, limits=limits, clock=clock)
-        opened.append(made)
-        return made
+    @asynccontextmanager
+    async def places(where: Location) -> AsyncGenerator[Callable[[Kernels, Limits | None], Thinking]]:
+        opened: list[tuple[Thinking, Database]] = []
 
-    yield make
-    for thinking in opened:
-        await thinking.close()
-    await workspace.close()
-    for database in databases[1:]:
-        await database.close()
+        def make(kernels: Kernels, limits: Limits | None) -> Thinking:
+            changes = Changes()
+            changes.subscribe(heard.append)
+            database = open_database(where, MIGRATIONS)
+            made = Thinking(database, changes, kernels, TEMPLATES, limits=limits, clock=clock)
+            opened.append((made, database))
+            return made
+
+        yield make
+        for thinking, database in opened:
+            await thinking.close()
+            await database.close()
+
+    return places
+
+
+@pytest.fixture(scope="session")
+def unused_kernels(tmp_path_factory: pytest.TempPathFactory) -> Kernels:
+    """For notebooks in which nothing runs: no Jupyter is started."""
+    folder = tmp_path_factory.mktemp("unused")
+    return make_workspace(Settings(root=folder, state_dir=folder / "state"), "stdio").thinking.kernels
+
+
+@pytest.fixture
+async def make_thinking(opening: Opening, where: Location, unused_kernels: Kernels) -> AsyncGenerator[MakeThinking]:
+    """On both engines."""
+    async with opening(where) as make:
+
+        def made(limits: Limits | None = None) -> Thinking:
+            return make(unused_kernels, limits)
+
+        yield made
 
 
 @pytest.fixture
 def thinking(make_thinking: MakeThinking) -> Thinking:
     return make_thinking()
+
+
+@pytest.fixture
+async def file_thinking(opening: Opening, tmp_path: Path, unused_kernels: Kernels) -> AsyncGenerator[Thinking]:
+    """On a file alone, for what does not depend on the engine."""
+    async with opening(tmp_path / "state" / "cellwright.db") as make:
+        yield make(unused_kernels, None)
 
 
 @pytest.fixture(scope="session")
@@ -69,6 +100,36 @@ def thinking_jupyter(tmp_path_factory: pytest.TempPathFactory) -> Generator[Jupy
         yield process.address
     finally:
         process.stop()
+
+
+@pytest.fixture
+async def make_workspace_at(
+    thinking_jupyter: JupyterServer, tmp_path: Path
+) -> AsyncGenerator[Callable[..., Workspace]]:
+    """Whole workspaces in this process, in front of a real Jupyter."""
+    opened: list[Workspace] = []
+
+    def make(**more: Any) -> Workspace:
+        state = tmp_path / f"workspace-{len(opened)}"
+        token = Secret(thinking_jupyter.token)
+        settings = Settings(
+            root=tmp_path, state_dir=state, jupyter_url=thinking_jupyter.url, jupyter_token=token, **more
+        )
+        opened.append(make_workspace(settings, "stdio"))
+        return opened[-1]
+
+    yield make
+    for workspace in opened:
+        await workspace.close()
+
+
+@pytest.fixture
+async def make_running(
+    opening: Opening, make_workspace_at: Callable[..., Workspace], tmp_path: Path
+) -> AsyncGenerator[Callable[[], Thinking]]:
+    """In this process, where the test moves the clock, with kernels of a real Jupyter."""
+    async with opening(tmp_path / "state" / "cellwright.db") as make:
+        yield lambda: make(make_workspace_at().thinking.kernels, None)
 
 
 @pytest.fixture(scope="session")

@@ -1,23 +1,39 @@
 """Thinking notebooks that run: a real kernel each, through a real server and the official client."""
 
+import asyncio
 import json
 import os
 import signal
 import time
 import urllib.request
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from cellwright.app.workspace import Workspace
+from cellwright.core.errors import LimitReached
+from cellwright.core.formats.model import Kind
+from cellwright.core.running import RunStatus
+from cellwright.core.types import ALL_SCOPES, Call, Principal
+from cellwright.thinking.drafts import CellDraft
+from cellwright.thinking.kernels import NEW_KERNEL
+from cellwright.thinking.runs import Ran
+from cellwright.thinking.service import Thinking
 from jupyter_support import JupyterServer
-from notebook_agent import Agent, agent_of, in_front_of
+from notebook_agent import Agent, agent_of
 from requirements import requirement
-from support import HttpServer
+from support import TOKEN, HttpServer, http_server
+from thinking_support import Clock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
 PLENTY = 60_000
+ANN = Call(Principal("ann", ALL_SCOPES))
+ENDLESS = "import time\nprint('begun', flush=True)\nwhile True: time.sleep(0.05)"
 
 
 async def notebook_of(agent: Agent, *sources: str, **arguments: Any) -> tuple[str, list[str]]:
@@ -100,9 +116,8 @@ async def test_run_all_stops_at_the_first_error(server: HttpServer) -> None:
 
 @requirement("thinking:run:budget")
 async def test_a_long_run_goes_on_and_can_be_stopped(server: HttpServer) -> None:
-    endless = "import time\nprint('begun', flush=True)\nwhile True: time.sleep(0.05)"
     async with agent_of(server) as agent:
-        notebook_id, cells = await notebook_of(agent, "1", endless)
+        notebook_id, cells = await notebook_of(agent, "1", ENDLESS)
         await run(agent, notebook_id, cells[0])
         going = await agent("notebook_run_cell", notebookId=notebook_id, cellId=cells[1], timeoutMs=1_500)
         assert going["status"] == "running"
@@ -143,72 +158,161 @@ def kernels_of(jupyter: JupyterServer) -> set[str]:
         return {one["id"] for one in json.load(answer)}
 
 
-@requirement("thinking:kernels")
-async def test_few_kernels_and_idle_ones_end(thinking_jupyter: JupyterServer, tmp_path: Path) -> None:
+async def code_cells(thinking: Thinking, *sources: str) -> tuple[str, list[str]]:
+    notebook_id = (await thinking.create(ANN, None, None, "python", None)).notebook.id
+    drafts = [CellDraft(source, Kind.CODE) for source in sources]
+    return notebook_id, [(await thinking.add_cell(ANN, notebook_id, draft, None)).cell.id for draft in drafts]
+
+
+def printed(ran: Ran) -> str:
+    return "".join(output.get("text", "") for cell in ran.view.cells for output in cell.outputs)
+
+
+@requirement("thinking:kernels", "thinking:resources:read-only")
+async def test_few_kernels_and_idle_ones_end(
+    thinking_jupyter: JupyterServer, make_workspace_at: Callable[..., Workspace]
+) -> None:
     before = kernels_of(thinking_jupyter)
-    flags = ("--toolsets", "thinking", "--thinking-max-kernels", "1", "--thinking-kernel-idle", "0.02")
-    with in_front_of(thinking_jupyter, tmp_path, *flags) as server:
-        async with agent_of(server) as agent:
-            first, (cell, busy) = await notebook_of(agent, "x = 1", "import time\ntime.sleep(1.6)\nprint(x)")
-            second, (other,) = await notebook_of(agent, "1")
-            assert (await run(agent, first, cell))["status"] == "done"
-            error = await agent.error("notebook_run_cell", notebookId=second, cellId=other)
-            assert error["code"] == "CAPACITY_LIMIT_REACHED"
-            assert error["details"]["notebooks"] == [first]
-            # A kernel that works is not idle, however long it takes.
-            assert texts((await run(agent, first, busy))["results"][0]) == "1\n"
-            deadline = time.monotonic() + 30
-            while kernels_of(thinking_jupyter) - before:
-                assert time.monotonic() < deadline
-            assert (await run(agent, second, other))["status"] == "done"
-            await agent("notebook_close", notebookId=second)
-            lost = await run(agent, first, cell)
-            assert lost["status"] == "done"
-            assert any("gone" in note for note in lost["notes"])
-    deadline = time.monotonic() + 30
-    while kernels_of(thinking_jupyter) - before:
-        assert time.monotonic() < deadline
-
-
-def end_kernel(jupyter: JupyterServer, kernel_id: str) -> None:
-    request = urllib.request.Request(
-        f"{jupyter.url}/api/kernels/{kernel_id}", method="DELETE", headers={"Authorization": f"token {jupyter.token}"}
-    )
-    with urllib.request.urlopen(request, timeout=20):
-        pass
+    thinking = make_workspace_at(thinking_max_kernels=1, thinking_kernel_idle=0.015).thinking
+    first, (cell, busy) = await code_cells(thinking, "x = 1", "import time\ntime.sleep(1.2)\nprint(x)")
+    second, (other,) = await code_cells(thinking, "1")
+    assert (await thinking.run(ANN, first, cell, 60)).view.status is RunStatus.DONE
+    with pytest.raises(LimitReached, match="--thinking-max-kernels") as refused:
+        await thinking.run(ANN, second, other, 60)
+    assert refused.value.details["notebooks"] == [first]
+    # A kernel that works is not idle, however long it takes. Nor does reading use it, however often.
+    assert printed(await thinking.run(ANN, first, busy, 60)) == "1\n"
+    with anyio.fail_after(30):
+        while await anyio.to_thread.run_sync(kernels_of, thinking_jupyter) - before:
+            await thinking.text(ANN, first, "cells")
+    assert (await thinking.run(ANN, second, other, 60)).view.status is RunStatus.DONE
+    await thinking.close_notebook(ANN, second)
+    lost = await thinking.run(ANN, first, cell, 60)
+    assert (lost.view.status, lost.notes) == (RunStatus.DONE, [NEW_KERNEL])
+    await thinking.close()
+    assert kernels_of(thinking_jupyter) == before
 
 
 @requirement("thinking:restart")
-async def test_kill_and_restart(thinking_jupyter: JupyterServer, tmp_path: Path) -> None:
-    """A kernel on somebody's Jupyter outlives us and is found again; one that did not is told of."""
-    before = kernels_of(thinking_jupyter)
-    flags = ("--toolsets", "thinking")
-    with in_front_of(thinking_jupyter, tmp_path, *flags) as server:
+async def test_a_kernel_on_somebodys_jupyter_outlives_us_and_is_found_again(
+    make_running: Callable[[], Thinking],
+) -> None:
+    first, second = make_running(), make_running()
+    notebook_id, cells = await code_cells(first, "x = 41", "print('x' in globals())")
+    await first.run(ANN, notebook_id, cells[0], 60)
+    found = (await second.read(ANN, notebook_id)).notebook
+    assert second.kernel_state("ann", found) == "unknown"
+    again = await second.run(ANN, notebook_id, cells[1], 60)
+    assert (printed(again), again.notes) == ("True\n", [])
+    assert second.kernel_state("ann", found) == "live"
+    await second.close_notebook(ANN, notebook_id)
+
+
+@requirement("thinking:restart", "thinking:durable")
+async def test_kill_and_restart_with_a_jupyter_of_our_own(tmp_path: Path) -> None:
+    """An embedded Jupyter ends with us, kernels and all: what was written is back, and the reply says what is not."""
+    alone = {"JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime")}
+    flags = ("--toolsets", "thinking", "--rate", "0")
+    with http_server(tmp_path, *flags, environ=alone) as server:
         async with agent_of(server) as agent:
             notebook_id, cells = await notebook_of(agent, "x = 41\nprint('kept')", "print('x' in globals())")
             done = await run(agent, notebook_id, cells[0])
             assert done["status"] == "done"
-            os.kill(server.process.pid, signal.SIGKILL)
-            server.process.wait(10)
-    (kernel,) = kernels_of(thinking_jupyter) - before
-    with in_front_of(thinking_jupyter, tmp_path, *flags) as server:
+            kill(server)
+    with http_server(tmp_path, *flags, environ=alone) as server:
         async with agent_of(server) as agent:
-            found = json.loads((await agent.resource(f"{done['uri']}/cells")).text)
-            assert [cell["source"] for cell in found] == ["x = 41\nprint('kept')", "print('x' in globals())"]
-            assert found[0]["outputs"] == [{"output_type": "stream", "name": "stdout", "text": "kept\n"}]
-            assert json.loads((await agent.resource(done["executionUri"])).text)["status"] == "done"
-            added = await agent("notebook_add_cell", notebookId=notebook_id, cellType="markdown", source="again")
-            assert added["kernel"] == "unknown"
-            again = await run(agent, notebook_id, cells[1])
-            assert texts(again["results"][0]) == "True\n"
-            os.kill(server.process.pid, signal.SIGKILL)
-            server.process.wait(10)
-    end_kernel(thinking_jupyter, kernel)
-    with in_front_of(thinking_jupyter, tmp_path, *flags) as server:
-        async with agent_of(server) as agent:
+            await check_found_again(agent, done)
             lost = await run(agent, notebook_id, cells[1])
-            assert texts(lost["results"][0]) == "False\n"
-            assert any("gone" in note for note in lost["notes"])
+            assert (lost["status"], texts(lost["results"][0])) == ("done", "False\n")
+            assert any("variables of earlier runs are gone" in note for note in lost["notes"])
+
+
+def kill(server: HttpServer) -> None:
+    os.kill(server.process.pid, signal.SIGKILL)
+    server.process.wait(10)
+
+
+async def check_found_again(agent: Agent, done: Any) -> None:
+    found = json.loads((await agent.resource(f"{done['uri']}/cells")).text)
+    assert [cell["source"] for cell in found] == ["x = 41\nprint('kept')", "print('x' in globals())"]
+    assert found[0]["outputs"] == [{"output_type": "stream", "name": "stdout", "text": "kept\n"}]
+    assert json.loads((await agent.resource(done["executionUri"])).text)["status"] == "done"
+
+
+@requirement("thinking:run:cancel")
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_client_that_cancels_stops_its_run(server: HttpServer, mode: str) -> None:
+    async with agent_of(server, mode) as agent, agent_of(server) as other:
+        notebook_id, cells = await notebook_of(agent, "x = 1", ENDLESS, "print(x)")
+        uri = (await run(agent, notebook_id, cells[0]))["uri"]
+
+        async def status() -> str:
+            return (await other.resource(f"{uri}/cells/{cells[1]}")).meta["status"]
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(run, agent, notebook_id, cells[1]))
+            with anyio.fail_after(20):
+                while await status() != "running":
+                    pass
+            tasks.cancel_scope.cancel()
+        with anyio.fail_after(20):
+            while await status() == "running":
+                pass
+        assert await status() == "failed"
+        stopped = json.loads((await other.resource(f"{uri}/cells")).text)[1]
+        assert stopped["outputs"][-1]["ename"] == "KeyboardInterrupt"
+        after = await run(agent, notebook_id, cells[2])
+        assert (after["status"], texts(after["results"][0])) == ("done", "1\n")
+        await agent("notebook_close", notebookId=notebook_id)
+
+
+@requirement("thinking:run:progress")
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_running_all_tells_how_far_it_is(server: HttpServer, mode: str) -> None:
+    told: list[tuple[float, float | None, str | None]] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, total, message))
+
+    async with agent_of(server, mode) as agent:
+        slow = "import time\nprint('{}', flush=True)\ntime.sleep(0.7)"
+        notebook_id, _ = await notebook_of(agent, slow.format("one"), slow.format("two"))
+        arguments = {"notebookId": notebook_id, "timeoutMs": PLENTY}
+        ran: Any = await agent.client.call_tool("notebook_run_all", arguments, progress_callback=note)
+        assert ran.structured_content["status"] == "done"
+        await agent("notebook_close", notebookId=notebook_id)
+    assert [message for _, _, message in told if message and message.endswith(("one", "two"))] == [
+        "cell 1 of 2: one",
+        "cell 2 of 2: two",
+    ]
+    values = [progress for progress, _, _ in told]
+    assert values == sorted(set(values))
+    assert {total for _, total, _ in told} == {2}
+
+
+@requirement("thinking:ttl", "thinking:run:ttl")
+async def test_a_run_that_outlives_the_time_to_live_keeps_its_notebook(
+    make_running: Callable[[], Thinking], clock: Clock, tmp_path: Path
+) -> None:
+    thinking = make_running()
+    go_on = tmp_path / "go-on"
+    waiting = f"import os, time\nprint('begun', flush=True)\nwhile not os.path.exists({str(go_on)!r}): time.sleep(0.02)\nprint('end')"
+    notebook_id, (cell,) = await code_cells(thinking, waiting)
+    running = asyncio.create_task(thinking.run(ANN, notebook_id, cell, 60))
+    with anyio.fail_after(30):
+        while (await thinking.read(ANN, notebook_id)).cells[0].status != "running":
+            pass
+    for _ in range(3):
+        clock.now += 3_600
+        assert await thinking.sweep() == 0
+        assert [one.id for one in await thinking.all_of(ANN)] == [notebook_id]
+    go_on.touch()
+    assert printed(await running) == "begun\nend\n"
+    # From its end on it has its time as any other.
+    clock.now += 1_700
+    assert await thinking.sweep() == 0
+    clock.now += 101
+    assert await thinking.sweep() == 1
 
 
 @requirement("thinking:keep")
@@ -242,6 +346,7 @@ async def test_hostile_outputs(server: HttpServer) -> None:
         "from IPython.display import HTML, display\n"
         "display(HTML('<b>a&#8203;b</b>'))\n"
         "display({'text/plain': 'half', 'application/json': {'k\\u200b': ['\\x1b[2J']}}, raw=True)\n"
+        f"print('{TOKEN[:9]}' + '{TOKEN[9:]}')\n"
         "print('y' * 3_000_000)\n"
         "raise ValueError('\\u202e\\x1b]0;title\\x07')"
     )
@@ -256,7 +361,7 @@ async def test_hostile_outputs(server: HttpServer) -> None:
                 assert content.meta["hiddenCharactersRemoved"] >= 4
                 assert len(content.text.encode()) < 1_300_000
         for text in shown:
-            for bad in ("\x1b", "\\u001b", "\u202e", "\u200b", "\U000e0041", "\x00", "\\u0000"):
+            for bad in (TOKEN, "\x1b", "\\u001b", "\u202e", "\u200b", "\U000e0041", "\x00", "\\u0000"):
                 assert bad not in text, bad
         cell = json.loads((await agent.resource(failed["uri"] + "/cells")).text)[0]
         assert "&#8203;" not in json.dumps(cell["outputs"][1]["data"])

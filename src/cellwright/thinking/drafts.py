@@ -1,11 +1,19 @@
 """Cells as callers give them, checked; books as notebooks to be made."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 from cellwright.core.errors import InvalidArgument, LimitReached
 from cellwright.core.formats.model import Book, BookCell, Kind, language_named
-from cellwright.thinking.model import Cell, Limits, checked_filename, checked_language, is_cell_id, new_cell_id
+from cellwright.thinking.model import (
+    MAX_TITLE,
+    Cell,
+    Limits,
+    checked_filename,
+    checked_language,
+    is_cell_id,
+    new_cell_id,
+)
 from cellwright.thinking.outputs import bounded
 
 
@@ -48,6 +56,15 @@ def _check_source(source: str, limits: Limits) -> None:
         raise LimitReached(
             f"a cell's source has at most {limits.source_bytes:,} bytes, this one has {size:,}", hint="split the cell"
         )
+
+
+def adopted(book: Book, patterns: Container[str]) -> tuple[Book, str]:
+    """Anybody's book as one that a notebook can be made from, and the pattern it says it was made from, if we know it."""
+    pattern = book.metadata.get("pattern")
+    known = pattern if isinstance(pattern, str) and pattern in patterns else ""
+    title = " ".join(book.title.replace("\0", "").split())[:MAX_TITLE] or "Untitled"
+    metadata = {name: value for name, value in book.metadata.items() if name != "pattern" or not known}
+    return Book(title, checked_language(book.language or "python"), book.cells, metadata), known
 
 
 def cells_of(book: Book, limits: Limits) -> list[Cell]:

@@ -4,7 +4,7 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from cellwright.core.errors import InvalidArgument, NotFound
 from cellwright.core.formats.model import Book, BookCell, Kind, language_named
@@ -14,10 +14,12 @@ JsonObject = dict[str, Any]
 BLANK = "generic"
 """What stands where the pattern's name would, for a notebook that was made from none."""
 MAX_TITLE = 200
+HANDLE_BYTES = 16
+"""Handles are secrets of a kind: whoever is to guess one has 128 bits to guess."""
 _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+#._-]{0,39}")
 _FILENAME = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.[A-Za-z0-9]+")
 _CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_HANDLE = re.compile(r"[a-z]{1,3}-[0-9a-f]{20}")
+_HANDLE = re.compile(r"[a-z]{1,2}-[0-9a-f]{32}")
 SAME_KERNEL = ({"javascript", "typescript"},)
 """Languages that one kernel runs."""
 
@@ -123,12 +125,28 @@ class Notebook:
         return Book(self.title, self.language, tuple(cell.book_cell() for cell in cells), metadata)
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """A notebook with its cells, as they are now."""
+
+    notebook: Notebook
+    cells: list[Cell]
+
+
+class Changed(NamedTuple):
+    """A cell that was added or changed, and where it is."""
+
+    notebook: Notebook
+    cell: Cell
+    place: int
+
+
 def new_notebook_id() -> str:
-    return f"nb-{secrets.token_hex(10)}"
+    return f"nb-{secrets.token_hex(HANDLE_BYTES)}"
 
 
 def new_session_handle() -> str:
-    return f"s-{secrets.token_hex(10)}"
+    return f"s-{secrets.token_hex(HANDLE_BYTES)}"
 
 
 def new_cell_id() -> str:

@@ -15,6 +15,8 @@ from cellwright.thinking.outputs import Cleaner
 
 CACHED_CHARACTERS = 16 * 1024 * 1024
 JSON_MIME = "application/json"
+FORMS = (*FORMATS, "cells")
+"""What a notebook can be read as."""
 
 
 @dataclass(frozen=True, slots=True)

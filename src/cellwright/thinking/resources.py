@@ -14,7 +14,7 @@ from cellwright.core.running import RunView
 from cellwright.core.types import Call
 from cellwright.thinking.model import BLANK, Notebook, no_notebook
 from cellwright.thinking.outputs import Cleaner
-from cellwright.thinking.reading import JSON_MIME, Text, cell_meta, cell_source, execution_json, meta_of, moment
+from cellwright.thinking.reading import FORMS, JSON_MIME, Text, cell_meta, cell_source, execution_json, meta_of, moment
 from cellwright.thinking.service import Thinking
 from cellwright.thinking.store import no_cell
 
@@ -23,7 +23,6 @@ _PART = re.compile(r"[A-Za-z0-9._~-]{1,128}")
 _MARKDOWN = "text/markdown"
 ALONE = ("list", "current", "templates")
 """What stands where a session would, and never is one."""
-FORMS = (*FORMATS, "cells")
 MAX_PARTS = 4
 
 
@@ -53,9 +52,9 @@ class ThinkingResources:
         found = await self._thinking.all_of(call)
         listed = [ResourceInfo("notebook://list", "Active Notebooks", f"{len(found)} active notebooks", JSON_MIME)]
         for notebook in found:
-            name = f"{notebook.pattern or BLANK} Notebook"
-            listed.append(ResourceInfo(notebook.uri, name, clean(notebook.title).text, _MARKDOWN))
-            cells = f"{notebook.cell_count} cells"
+            # Neither says the title, which may be anybody's words: it is data, in notebook://list.
+            name, cells = f"{notebook.pattern or BLANK} Notebook", f"{notebook.cell_count} cells"
+            listed.append(ResourceInfo(notebook.uri, name, f"A notebook to think in, of {cells}", _MARKDOWN))
             listed.append(ResourceInfo(f"{notebook.uri}/cells", f"{name} Cells", cells, JSON_MIME))
         patterns = f"{len(self._thinking.patterns)} reasoning templates"
         return [*listed, ResourceInfo("notebook://templates", "Notebook Templates", patterns, JSON_MIME)]

@@ -5,14 +5,14 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from cellwright.core.errors import CellwrightError
+from cellwright.core.errors import CellwrightError, InvalidArgument
 from cellwright.core.formats.model import Kind
 from cellwright.core.running import CellOutcome, Run, RunStatus, RunView
 from cellwright.storage.database import Database, Transaction
-from cellwright.thinking.model import Cell, JsonObject, Key, Limits
+from cellwright.thinking.model import Cell, JsonObject, Key, Limits, Notebook, View
 from cellwright.thinking.outputs import bounded
 from cellwright.thinking.reading import execution_json
-from cellwright.thinking.store import NotebookStore
+from cellwright.thinking.store import NotebookStore, no_cell
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +31,16 @@ class Following:
     problem: str = ""
     """Why the result could not be stored, if so."""
     task: asyncio.Task[None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What running led to so far."""
+
+    notebook: Notebook
+    view: RunView
+    skipped: list[str]
+    notes: list[str]
 
 
 class Runs:
@@ -137,7 +147,7 @@ class Runs:
         cells = self._news(following, view)
         if cells:
             now = self._now()
-            await self._database.write(lambda tx: self._store.note_outcomes(tx, following.key, cells, now))
+            await self._database.write_soon(lambda tx: self._store.note_outcomes(tx, following.key, cells, now))
             following.stored |= {cell.id for cell in cells}
 
     async def _store_all(self, following: Following, view: RunView) -> None:
@@ -148,7 +158,7 @@ class Runs:
             if self._store.note_outcomes(tx, following.key, cells, now):
                 self._store.note_execution(tx, following.key, view.id, body, now)
 
-        await self._database.write(work)
+        await self._database.write_soon(work)
         following.stored |= {cell.id for cell in cells}
 
     def _body(self, view: RunView) -> JsonObject:
@@ -160,6 +170,28 @@ class Runs:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def runnable(view: View, cell_id: str | None) -> tuple[list[Cell], list[str]]:
+    """The cells to run, and those that this notebook's kernel cannot run."""
+    notebook = view.notebook
+    if cell_id is None:
+        code = [cell for cell in view.cells if cell.kind is Kind.CODE]
+        cells = [cell for cell in code if notebook.runs(cell)]
+        if not cells:
+            raise InvalidArgument("the notebook has no code cell to run", hint="notebook_add_cell adds one")
+        return cells, [cell.id for cell in code if not notebook.runs(cell)]
+    cell = next((cell for cell in view.cells if cell.id == cell_id), None)
+    if cell is None:
+        raise no_cell(cell_id)
+    if cell.kind is not Kind.CODE:
+        raise InvalidArgument(f"cell {cell_id} is {cell.kind.value}, not code: there is nothing to run")
+    if not notebook.runs(cell):
+        raise InvalidArgument(
+            f"cell {cell_id} is {cell.language}, but a notebook has one kernel and this one's is {notebook.language}",
+            hint=f"notebook_create(language={cell.language!r}) makes a notebook for it",
+        )
+    return [cell], []
 
 
 def _placeholder(cell_id: str) -> Cell:

@@ -56,4 +56,10 @@ TABLES = (
     ) STRICT""",
 )
 
-MIGRATIONS = (Migration("thinking", 1, TABLES),)
+ONLY_FAILED = (
+    "DROP INDEX thinking_cells_failed",
+    # Most cells never fail: adding one need not touch it.
+    "CREATE INDEX thinking_cells_failed ON thinking_cells (owner, notebook) WHERE failed = 1",
+)
+
+MIGRATIONS = (Migration("thinking", 1, TABLES), Migration("thinking", 2, ONLY_FAILED))

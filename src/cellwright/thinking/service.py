@@ -4,72 +4,46 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from cellwright.core.arguments import nearest
 from cellwright.core.errors import CellwrightError, InvalidArgument
 from cellwright.core.formats.formats import format_named
 from cellwright.core.formats.model import Book, Kind, language_named
 from cellwright.core.keeping import Keeper, Kept
-from cellwright.core.resources import Changes, ResourceListChanged, ResourceUpdated
+from cellwright.core.resources import Changes
 from cellwright.core.running import CodeToRun, Kernels, RunStatus, RunView
 from cellwright.core.types import Call
 from cellwright.storage.database import Database, Transaction
 from cellwright.thinking import rows
-from cellwright.thinking.drafts import CellDraft, cells_of, changed_cell, new_cell
+from cellwright.thinking.drafts import CellDraft, adopted, cells_of, changed_cell, new_cell
 from cellwright.thinking.kernels import HeldKernels
 from cellwright.thinking.model import (
     Cell,
+    Changed,
     JsonObject,
     Key,
     Limits,
     Notebook,
     Pattern,
+    View,
     checked_handle,
     checked_language,
     checked_title,
     new_notebook_id,
-    no_notebook,
 )
+from cellwright.thinking.news import News
 from cellwright.thinking.reading import Text, Texts, as_format
-from cellwright.thinking.runs import Runs
-from cellwright.thinking.store import SECOND, NotebookStore, no_cell
+from cellwright.thinking.runs import Ran, Runs, runnable
+from cellwright.thinking.store import SECOND, NotebookStore
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-REMEMBERED_CONNECTIONS = 1_000
 LONGEST_PAUSE = 60.0
-FORMS = ("srcmd", "json", "ipynb", "cells")
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A notebook with its cells, as they are now."""
-
-    notebook: Notebook
-    cells: list[Cell]
-
-
-class Changed(NamedTuple):
-    """A cell that was added or changed, and where it is."""
-
-    notebook: Notebook
-    cell: Cell
-    place: int
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """What running led to so far."""
-
-    notebook: Notebook
-    view: RunView
-    skipped: list[str]
-    notes: list[str]
+SHORT = 20_000
+"""Characters of a file that is read at once."""
 
 
 class Thinking:
@@ -90,15 +64,13 @@ class Thinking:
         self.kernels = kernels
         self._limits = limits or Limits()
         self._database = database
-        self._changes = changes
+        self._news = News(changes)
         self._keepers = keepers
         self._clock = clock
         self._store = NotebookStore(self._limits)
         self._held = HeldKernels(kernels, self._limits, clock, self._note_kernel)
-        self._runs = Runs(database, self._store, self._limits, self._now, self._tell_run, self._note_end)
+        self._runs = Runs(database, self._store, self._limits, self._now, self._news.changed, self._note_end)
         self._texts = Texts()
-        self._sessions: dict[Key, str] = {}
-        self._current: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._sweeping: asyncio.Task[None] | None = None
 
     # -- making --------------------------------------------------------------------------------------------------------------
@@ -121,15 +93,17 @@ class Thinking:
 
     async def import_(self, call: Call, content: str, format_name: str, session: str | None) -> tuple[View, list[str]]:
         """A new notebook from a file's content."""
-        book = format_named(format_name).decode(content)
-        pattern = book.metadata.get("pattern")
-        known = pattern if isinstance(pattern, str) and pattern in self.patterns else ""
-        title = " ".join(book.title.replace("\0", "").split())[:200] or "Untitled"
-        language = checked_language(book.language or "python")
-        metadata = {name: value for name, value in book.metadata.items() if name != "pattern" or not known}
-        view = await self._make(call, Book(title, language, book.cells, metadata), known, session)
+        decode = format_named(format_name).decode
+        # A long file takes its time, and others must not wait for it.
+        book = decode(content) if len(content) < SHORT else await asyncio.to_thread(decode, content)
+        return await self.import_book(call, book, session)
+
+    async def import_book(self, call: Call, book: Book, session: str | None = None) -> tuple[View, list[str]]:
+        """A new notebook from a book, and what to know about it."""
+        book, pattern = adopted(book, self.patterns)
+        view = await self._make(call, book, pattern, session)
         foreign = sum(1 for cell in view.cells if cell.kind is Kind.CODE and not view.notebook.runs(cell))
-        told = [f"{foreign} cells are in other languages than {language} and will not be run"] if foreign else []
+        told = [f"{foreign} cells are in other languages than {book.language} and will not be run"] if foreign else []
         return view, told
 
     def pattern(self, name: str) -> Pattern:
@@ -158,10 +132,9 @@ class Thinking:
             notebook = Notebook(made, handle, book.title, language, pattern, book.metadata, now, now, now)
             return self._store.create(tx, owner, notebook, cells, now)
 
-        notebook = await self._database.write(work)
-        self._note_use(call, Key(owner, made), notebook.session)
-        self._changes.publish(ResourceListChanged(owner))
-        self._tell(Key(owner, made))
+        notebook = await self._database.write_soon(work)
+        self._news.used(call, Key(owner, made), notebook.session)
+        self._news.came(Key(owner, made))
         return View(notebook, cells)
 
     async def close_notebook(self, call: Call, notebook_id: str) -> Notebook:
@@ -170,8 +143,8 @@ class Thinking:
         notebook = await self._database.read(lambda tx: self._store.existing(tx, key, now))
         await self._runs.cancel(key)
         await self._held.end(key, notebook.kernel)
-        await self._database.write(lambda tx: rows.delete_notebook(tx, key))
-        self._note_gone(key)
+        await self._database.write_soon(lambda tx: rows.delete_notebook(tx, key))
+        self._note_gone(key, notebook.session)
         return notebook
 
     # -- cells ---------------------------------------------------------------------------------------------------------------
@@ -214,9 +187,9 @@ class Thinking:
             notebook = self._store.existing(tx, key, now)
             return work(tx, key, notebook, now), notebook.session
 
-        done, session = await self._database.write(transaction)
-        self._note_use(call, key, session)
-        self._tell(key, cells)
+        done, session = await self._database.write_soon(transaction)
+        self._news.used(call, key, session)
+        self._news.changed(key, cells)
         return done
 
     # -- running -------------------------------------------------------------------------------------------------------------
@@ -230,14 +203,14 @@ class Thinking:
             self._store.touch(tx, key, now)
             return View(found, rows.read_cells(tx, key))
 
-        view = await self._database.write(work)
+        view = await self._database.write_soon(work)
         notebook = view.notebook
-        self._note_use(call, key, notebook.session)
-        cells, skipped = _runnable(view, cell_id)
+        self._news.used(call, key, notebook.session)
+        cells, skipped = runnable(view, cell_id)
         ready = await self._held.ready(call, key, notebook)
         run = await self.kernels.submit(call, ready.kernel, [CodeToRun(cell.id, cell.source) for cell in cells])
         following = self._runs.follow(key, run)
-        self._tell(key, [cell.id for cell in cells])
+        self._news.changed(key, [cell.id for cell in cells])
         try:
             seen = await run.wait(wait, call.report)
         except asyncio.CancelledError:
@@ -261,7 +234,7 @@ class Thinking:
         return "gone" if notebook.executions else "none"
 
     async def _note_kernel(self, key: Key, kernel: str) -> None:
-        await self._database.write(lambda tx: self._store.note_kernel(tx, key, kernel))
+        await self._database.write_soon(lambda tx: self._store.note_kernel(tx, key, kernel))
 
     def _note_end(self, key: Key, view: RunView) -> None:
         if view.status in (RunStatus.DONE, RunStatus.ERROR, RunStatus.INTERRUPTED):
@@ -278,7 +251,7 @@ class Thinking:
 
     async def current(self, call: Call) -> Notebook | None:
         """The notebook that this connection used last, else the one that the principal used last."""
-        known = self._current.get((call.principal.id, call.session))
+        known = self._news.last_used(call)
         found = await self.all_of(call)
         return next((one for one in found if one.id == known), found[0] if found else None)
 
@@ -286,12 +259,26 @@ class Thinking:
         key, now = self._key(call, notebook_id), self._now()
 
         def work(tx: Transaction) -> View:
-            notebook = self._store.existing(tx, key, now)
-            _check_session(notebook, session)
+            notebook = self._store.existing(tx, key, now, session)
             return View(notebook, rows.read_cells(tx, key))
 
         found = await self._database.read(work)
         return View(found.notebook, self._runs.overlaid(key, found.cells))
+
+    async def book(self, call: Call, notebook_id: str) -> Book:
+        """The notebook as a book, outputs and all."""
+        view = await self.read(call, notebook_id)
+        return view.notebook.book(view.cells)
+
+    async def views(self, call: Call, known: Mapping[str, int]) -> list[View]:
+        """The caller's notebooks with their cells, but for those of which this version (by id) is known already."""
+        owner, now = call.principal.id, self._now()
+
+        def work(tx: Transaction) -> list[View]:
+            found = [one for one in self._store.all_of(tx, owner, now) if known.get(one.id) != one.version]
+            return [View(one, rows.read_cells(tx, Key(owner, one.id))) for one in found]
+
+        return await self._database.read(work)
 
     async def text(self, call: Call, notebook_id: str, form: str, session: str | None = None) -> tuple[Notebook, Text]:
         """The notebook in one of the formats, or its `cells`, cleaned."""
@@ -299,8 +286,7 @@ class Thinking:
         busy = self._runs.busy(key)
 
         def work(tx: Transaction) -> tuple[Notebook, Text | None, list[Cell]]:
-            notebook = self._store.existing(tx, key, now)
-            _check_session(notebook, session)
+            notebook = self._store.existing(tx, key, now, session)
             made = None if busy else self._texts.get(key, form, notebook.version)
             return notebook, made, [] if made else rows.read_cells(tx, key)
 
@@ -316,8 +302,7 @@ class Thinking:
         key, now = self._key(call, notebook_id), self._now()
 
         def work(tx: Transaction) -> tuple[Notebook, JsonObject | None]:
-            notebook = self._store.existing(tx, key, now)
-            _check_session(notebook, session)
+            notebook = self._store.existing(tx, key, now, session)
             return notebook, rows.read_execution(tx, key, execution_id)
 
         notebook, stored = await self._database.read(work)
@@ -338,8 +323,8 @@ class Thinking:
             self._store.touch(tx, key, now)
             return found
 
-        notebook = await self._database.write(work)
-        self._note_use(call, key, notebook.session)
+        notebook = await self._database.write_soon(work)
+        self._news.used(call, key, notebook.session)
         return notebook
 
     # -- keeping -------------------------------------------------------------------------------------------------------------
@@ -366,11 +351,10 @@ class Thinking:
                 self._store.touch(tx, key, now)
             return [(gone.key, gone.session, gone.kernel) for gone in self._store.expired(tx, now)]
 
-        gone = await self._database.write(work)
+        gone = await self._database.write_soon(work)
         for key, session, kernel in gone:
-            self._sessions.setdefault(key, session)
             await self._held.end(key, kernel)
-            self._note_gone(key)
+            self._note_gone(key, session)
         await self._held.end_idle(self._runs.busy)
         return len(gone)
 
@@ -404,62 +388,11 @@ class Thinking:
         self._sweep_by_and_by()
         return Key(call.principal.id, checked_handle(notebook_id))
 
-    def _note_use(self, call: Call, key: Key, session: str) -> None:
-        self._sessions[key] = session
-        self._current[key.owner, call.session] = key.id
-        self._current.move_to_end((key.owner, call.session))
-        while len(self._current) > REMEMBERED_CONNECTIONS:
-            self._current.popitem(last=False)
-
-    def _note_gone(self, key: Key) -> None:
-        self._tell(key)
-        self._changes.publish(ResourceListChanged(key.owner))
+    def _note_gone(self, key: Key, session: str) -> None:
         self._texts.forget(key)
-        self._sessions.pop(key, None)
-
-    def _tell_run(self, key: Key, cells: Sequence[str], execution_id: str) -> None:
-        self._tell(key, cells, execution_id)
-
-    def _tell(self, key: Key, cells: Sequence[str] = (), execution_id: str = "") -> None:
-        """Everything that reads differently now."""
-        session = self._sessions.get(key)
-        if session is None:
-            return
-        base = f"notebook://{session}/{key.id}"
-        uris = [base, *(f"{base}/{form}" for form in FORMS), *(f"{base}/cells/{cell}" for cell in cells)]
-        if execution_id:
-            uris.append(f"{base}/executions/{execution_id}")
-        for uri in (*uris, "notebook://list", "notebook://current"):
-            self._changes.publish(ResourceUpdated(uri, key.owner))
+        self._news.went(key, session)
 
 
 def _session_name(call: Call) -> str:
     """Which of the owner's sessions this is; a connection's own name opens it, so it is not written down."""
     return hashlib.sha256(call.connection.encode()).hexdigest()[:32] if call.connection else ""
-
-
-def _check_session(notebook: Notebook, session: str | None) -> None:
-    if session is not None and session != notebook.session:
-        raise no_notebook()
-
-
-def _runnable(view: View, cell_id: str | None) -> tuple[list[Cell], list[str]]:
-    """The cells to run, and those that this notebook's kernel cannot run."""
-    notebook = view.notebook
-    if cell_id is None:
-        code = [cell for cell in view.cells if cell.kind is Kind.CODE]
-        cells = [cell for cell in code if notebook.runs(cell)]
-        if not cells:
-            raise InvalidArgument("the notebook has no code cell to run", hint="notebook_add_cell adds one")
-        return cells, [cell.id for cell in code if not notebook.runs(cell)]
-    cell = next((cell for cell in view.cells if cell.id == cell_id), None)
-    if cell is None:
-        raise no_cell(cell_id)
-    if cell.kind is not Kind.CODE:
-        raise InvalidArgument(f"cell {cell_id} is {cell.kind.value}, not code: there is nothing to run")
-    if not notebook.runs(cell):
-        raise InvalidArgument(
-            f"cell {cell_id} is {cell.language}, but a notebook has one kernel and this one's is {notebook.language}",
-            hint=f"notebook_create(language={cell.language!r}) makes a notebook for it",
-        )
-    return [cell], []

@@ -66,9 +66,10 @@ class NotebookStore:
 
     # -- notebooks -----------------------------------------------------------------------------------------------------------
 
-    def existing(self, tx: Transaction, key: Key, now: int) -> Notebook:
+    def existing(self, tx: Transaction, key: Key, now: int, session: str | None = None) -> Notebook:
+        """The notebook, if it is there, and in this session if one is given."""
         found = rows.read_notebook(tx, key, self.oldest_use(now))
-        if found is None:
+        if found is None or session not in (None, found.session):
             raise no_notebook()
         return found
 

@@ -1,0 +1,60 @@
+"""Who used which notebook last, and who is told that one came, changed or went."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TypeVar
+
+from cellwright.core.resources import Changes, ResourceListChanged, ResourceUpdated
+from cellwright.core.types import Call
+from cellwright.thinking.model import Key
+from cellwright.thinking.reading import FORMS
+
+K = TypeVar("K")
+REMEMBERED_CONNECTIONS = 1_000
+REMEMBERED_NOTEBOOKS = 20_000
+
+
+class News:
+    """Notebooks are announced under the session they are in; a session is learnt when its notebook is first used here."""
+
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
+        self._sessions: OrderedDict[Key, str] = OrderedDict()
+        self._current: OrderedDict[tuple[str, str], str] = OrderedDict()
+
+    def used(self, call: Call, key: Key, session: str) -> None:
+        _remember(self._sessions, key, session, REMEMBERED_NOTEBOOKS)
+        _remember(self._current, (key.owner, call.session), key.id, REMEMBERED_CONNECTIONS)
+
+    def last_used(self, call: Call) -> str | None:
+        """The notebook that this connection used last, which may be gone."""
+        return self._current.get((call.principal.id, call.session))
+
+    def came(self, key: Key) -> None:
+        self._changes.publish(ResourceListChanged(key.owner))
+        self.changed(key)
+
+    def went(self, key: Key, session: str) -> None:
+        self._sessions[key] = session
+        self.changed(key)
+        self._changes.publish(ResourceListChanged(key.owner))
+        del self._sessions[key]
+
+    def changed(self, key: Key, cells: Sequence[str] = (), execution_id: str = "") -> None:
+        """Tell of everything that reads differently now."""
+        session = self._sessions.get(key)
+        if session is None:
+            return
+        base = f"notebook://{session}/{key.id}"
+        uris = [base, *(f"{base}/{form}" for form in FORMS), *(f"{base}/cells/{cell}" for cell in cells)]
+        if execution_id:
+            uris.append(f"{base}/executions/{execution_id}")
+        for uri in (*uris, "notebook://list", "notebook://current"):
+            self._changes.publish(ResourceUpdated(uri, key.owner))
+
+
+def _remember(known: OrderedDict[K, str], key: K, value: str, most: int) -> None:
+    known[key] = value
+    known.move_to_end(key)
+    if len(known) > most:
+        known.popitem(last=False)
