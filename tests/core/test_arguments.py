@@ -106,6 +106,16 @@ def test_a_lone_surrogate_is_refused(value: str) -> None:
     assert "Unicode" in str(refused(path=value))
 
 
+@requirement("tools:arguments:nesting")
+@pytest.mark.parametrize("levels", [202, 300, 900, 5_000])
+def test_arguments_that_are_nested_too_deeply_are_told_so(levels: int) -> None:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    assert "nested deeper than" in str(refused(path=value))
+    assert "nested" not in str(refused(path=[[[]]]))
+
+
 @requirement("tools:arguments:spellings")
 def test_both_spellings_are_taken_once() -> None:
     assert SIGNATURE.parse({"path": "a", "max_cell_data": 3}) == SIGNATURE.parse({"path": "a", "maxCellData": 3})

@@ -5,7 +5,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.core.formats import ipynb, md, native, srcmd
@@ -58,6 +58,7 @@ def books(draw: st.DrawFn) -> Book:
 
 
 @requirement("formats:srcmd:book-file-book")
+@settings(deadline=None)
 @given(books())
 def test_a_normal_book_survives_srcmd(book: Book) -> None:
     whole, _losses = srcmd.normal(book)
@@ -66,6 +67,7 @@ def test_a_normal_book_survives_srcmd(book: Book) -> None:
 
 
 @requirement("formats:srcmd:file-book-file")
+@settings(deadline=None)
 @given(books())
 def test_a_srcmd_file_survives_reading(book: Book) -> None:
     file = srcmd.encode(book).text
@@ -145,6 +147,7 @@ def test_what_srcmd_cannot_hold_is_named() -> None:
 
 
 @requirement("formats:srcmd:external")
+@settings(deadline=None)
 @given(books())
 def test_the_external_form_is_the_same_book(book: Book) -> None:
     whole, _ = srcmd.normal(book)
@@ -157,6 +160,7 @@ def test_the_external_form_is_the_same_book(book: Book) -> None:
 
 
 @requirement("formats:ipynb:round-trip")
+@settings(deadline=None)
 @given(books())
 def test_a_book_survives_ipynb(book: Book) -> None:
     again = ipynb.decode(ipynb.encode(book).text)
@@ -167,12 +171,14 @@ def test_a_book_survives_ipynb(book: Book) -> None:
 
 
 @requirement("formats:ipynb:valid")
+@settings(deadline=None)
 @given(books())
 def test_ipynb_is_valid(book: Book) -> None:
     nbformat.validate(json.loads(ipynb.encode(book).text))  # pyright: ignore[reportUnknownMemberType]
 
 
 @requirement("formats:json:round-trip")
+@settings(deadline=None)
 @given(books())
 def test_a_book_survives_json(book: Book) -> None:
     assert native.decode(native.encode(book).text) == book
@@ -203,6 +209,7 @@ def test_markdown_has_the_text_outputs() -> None:
 
 
 @requirement("formats:refused")
+@settings(deadline=None)
 @given(
     st.text()
     | st.sampled_from(["[]", "{}", '{"nbformat": 4, "cells": [1]}', '{"cellwright": 1, "cells": 5}', "[" * 9999])
@@ -216,3 +223,19 @@ def test_what_is_no_such_file_is_refused(text: str) -> None:
         else:
             assert name == "srcmd"
             assert text.lstrip().startswith("<!--")
+
+
+@requirement("formats:refused")
+@pytest.mark.parametrize(
+    "cell",
+    [
+        {"cell_type": "code", "source": 5},
+        {"cell_type": "code", "source": ["x", None]},
+        {"cell_type": "code", "source": "x", "outputs": [None]},
+        {"cell_type": "code", "source": "x", "outputs": {"text": "lost"}},
+        {"cell_type": "heading", "source": "x"},
+    ],
+)
+def test_what_would_be_lost_of_a_cell_is_refused(cell: dict[str, Any]) -> None:
+    with pytest.raises(InvalidFormat, match="cell 0"):
+        ipynb.from_notebook({"nbformat": 4, "cells": [cell]})

@@ -2,15 +2,13 @@
 
 from dataclasses import dataclass
 
-from cellwright.core.formats.ipynb import to_notebook
+from cellwright.app.exchange.places import put_notebook, put_pad
 from cellwright.core.formats.model import Book
 from cellwright.core.keeping import Kept
 from cellwright.core.types import Call
-from cellwright.jupyter.model import FileKind
 from cellwright.jupyter.paths import NotebookPath
 from cellwright.jupyter.service import LiveNotebooks
 from cellwright.jupyter.tools.documents_common import DocumentFiles
-from cellwright.scratch.books import drafts_of
 from cellwright.scratch.service import Pads
 
 PAD = "scratchpad://"
@@ -29,9 +27,8 @@ class NotebookKeeper:
 
     async def keep(self, call: Call, path: str, book: Book) -> Kept:
         checked = NotebookPath(DocumentFiles(self.notebooks, self.allow_hidden).path(path).text)
-        connected = await self.notebooks.connected(call)
-        await connected.found.jupyter.documents.create(checked, FileKind.NOTEBOOK, to_notebook(book))
-        return Kept(checked.text, f"jupyter://{checked.quoted}")
+        put = await put_notebook(self.notebooks, call, checked, book, over=False)
+        return Kept(put.path, put.uri, put.losses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +42,5 @@ class PadKeeper:
         return path.startswith(PAD)
 
     async def keep(self, call: Call, path: str, book: Book) -> Kept:
-        wanted = path.removeprefix(PAD) or None
-        metadata, drafts, losses = drafts_of(book)
-        made = await self.pads.create_new(call.principal.id, wanted, metadata, drafts)
-        pad = made.view.pad.id
-        return Kept(f"{PAD}{pad}", f"{PAD}{pad}", tuple(losses))
+        put = await put_pad(self.pads, call, path.removeprefix(PAD) or None, book, over=False)
+        return Kept(put.path, put.uri, put.losses)

@@ -24,11 +24,14 @@ from pydantic import (
 from pydantic_core import PydanticSerializationError, to_json
 
 from cellwright.core.errors import InvalidArgument
+from cellwright.core.nesting import deeper_than
 from cellwright.core.toolset import Reply
 from cellwright.core.types import Call
 
 MAX_PROBLEMS_SHOWN = 5
 SHOWN_VALUE_CHARS = 60
+DEEPEST = 201
+"""Levels of nesting that the JSON parser takes."""
 
 
 class _Arguments(BaseModel):
@@ -77,12 +80,8 @@ class Signature:
         given = self._with_known_names(arguments)
         try:
             parsed = self.model.model_validate_json(to_json(given, inf_nan_mode="constants"))
-        except PydanticSerializationError:
-            raise InvalidArgument(
-                "an argument holds text that is not valid Unicode (a lone surrogate)", hint="send it as plain UTF-8"
-            ) from None
-        except ValidationError as error:
-            raise _explained(error) from None
+        except (PydanticSerializationError, ValidationError) as error:
+            raise _refusal(given, error) from None
         return {name.removesuffix("_"): getattr(parsed, name) for name in type(parsed).model_fields}
 
     def _with_known_names(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,6 +96,16 @@ class Signature:
                 )
             given[name] = value
         return given
+
+
+def _refusal(given: Mapping[str, Any], error: PydanticSerializationError | ValidationError) -> InvalidArgument:
+    if deeper_than(given, DEEPEST):
+        return InvalidArgument(f"the arguments are nested deeper than {DEEPEST} levels", hint="make them flatter")
+    if isinstance(error, ValidationError):
+        return _explained(error)
+    return InvalidArgument(
+        "an argument holds text that is not valid Unicode (a lone surrogate)", hint="send it as plain UTF-8"
+    )
 
 
 def signature_of(function: Callable[..., Any]) -> Signature:

@@ -7,6 +7,10 @@ from typing import Protocol
 
 from cellwright.core.types import Call
 
+NOTEBOOK_VIEW = "ui://cellwright/notebook"
+"""The view in which a host may show notebooks to a person, beside what a tool tells the model."""
+VIEW_MIME = "text/html;profile=mcp-app"
+
 
 @dataclass(frozen=True, slots=True)
 class ResourceInfo:

@@ -79,11 +79,17 @@ class Tool:
     """May take more than a few seconds: offered as a task to clients that know tasks."""
     aliases: tuple[str, ...] = ()
     """Older or seed-given names that may be called but are not listed."""
+    view: str = ""
+    """The `ui://` resource in which a host may show the results to a person."""
 
 
-def read(function: ToolFunction, *, name: str = "", long: bool = False, aliases: tuple[str, ...] = ()) -> Tool:
+def read(
+    function: ToolFunction, *, name: str = "", long: bool = False, aliases: tuple[str, ...] = (), view: str = ""
+) -> Tool:
     """A tool that changes nothing."""
-    return Tool(function, Effect.READ, name or function.__name__, idempotent=True, long=long, aliases=aliases)
+    return Tool(
+        function, Effect.READ, name or function.__name__, idempotent=True, long=long, aliases=aliases, view=view
+    )
 
 
 def write(
@@ -106,10 +112,18 @@ def run(
     destructive: bool = True,
     long: bool = True,
     aliases: tuple[str, ...] = (),
+    view: str = "",
 ) -> Tool:
     """A tool that executes code: destructive, because nobody knows what the code does, unless it is our own."""
     return Tool(
-        function, Effect.RUN, name or function.__name__, destructive, idempotent=False, long=long, aliases=aliases
+        function,
+        Effect.RUN,
+        name or function.__name__,
+        destructive,
+        idempotent=False,
+        long=long,
+        aliases=aliases,
+        view=view,
     )
 
 

@@ -72,6 +72,8 @@ class Call:
     """What the client calls itself; shown to people, never trusted."""
     request_id: str = ""
     report: ReportProgress = _no_progress
+    may_have_left: bool = False
+    """Whether a cancelled call may only mean a lost connection: the 2026 era over HTTP has one sign for both. What runs goes on."""
 
     @property
     def session(self) -> str:

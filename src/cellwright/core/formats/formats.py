@@ -15,11 +15,24 @@ class Format:
     decode: Callable[[str], Book]
 
 
+def _page(book: Book) -> Encoded:
+    from cellwright.core.formats import html  # noqa: PLC0415 - only who wants a page waits for what makes it
+
+    return html.encode(book)
+
+
+def _no_page(text: str) -> Book:
+    from cellwright.core.formats import html  # noqa: PLC0415
+
+    return html.decode(text)
+
+
 FORMATS: Mapping[str, Format] = {
     "srcmd": Format(srcmd.MIME, srcmd.encode, srcmd.decode),
     "ipynb": Format(ipynb.MIME, ipynb.encode, ipynb.decode),
     "json": Format(native.MIME, native.encode, native.decode),
     "md": Format(md.MIME, md.encode, md.decode),
+    "html": Format("text/html", _page, _no_page),
 }
 
 

@@ -11,6 +11,8 @@ MIME = "application/x-ipynb+json"
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 OWN = "cellwright"
 """Our own key in the metadata of notebooks and cells: what nbformat has no place for."""
+ATTACHED = "attachments"
+"""Pictures that belong to a cell's text: nbformat has them beside the metadata, a book among our own."""
 KERNELS = {"python": ("python3", "Python 3"), "bash": ("bash", "Bash"), "r": ("ir", "R"), "julia": ("julia", "Julia")}
 
 
@@ -22,7 +24,7 @@ def to_notebook(book: Book) -> JsonObject:
     """The book as nbformat's JSON."""
     language = language_named(book.language)
     metadata = dict(book.metadata)
-    own = {**metadata.get(OWN, {}), "title": book.title, "language": language}
+    own = {**_mapping(metadata.get(OWN)), "title": book.title, "language": language}
     metadata[OWN] = own
     metadata.setdefault("language_info", {"name": language})
     if language in KERNELS:
@@ -39,16 +41,20 @@ def _cell(cell: BookCell, index: int, language: str, seen: set[str]) -> JsonObje
         cell_id += "x"
     seen.add(cell_id)
     metadata = dict(cell.metadata)
-    own = {**metadata.get(OWN, {})}
+    own = {**_mapping(metadata.get(OWN))}
     if cell.filename:
         own["filename"] = cell.filename
     if cell.language and language_named(cell.language) != language:
         own["language"] = cell.language
     if cell_id != cell.id:
         own["id"] = cell.id
+    attached: object = own.pop(ATTACHED, None)
+    metadata.pop(OWN, None)
     if own:
         metadata[OWN] = own
     made: JsonObject = {"cell_type": cell.kind.value, "id": cell_id, "metadata": metadata, "source": cell.source}
+    if attached and cell.kind is not Kind.CODE:
+        made[ATTACHED] = attached
     if cell.kind is Kind.CODE:
         made |= {"execution_count": cell.execution_count, "outputs": list(cell.outputs)}
     return made
@@ -97,16 +103,17 @@ def _book_cell(found: object, number: int) -> BookCell:
         )
     metadata = _mapping(cell.get("metadata"))
     own = _mapping(metadata.get(OWN))
-    outputs = cell.get("outputs") if kind is Kind.CODE else None
+    if attached := _mapping(cell.get(ATTACHED)):
+        metadata = {**metadata, OWN: {**own, ATTACHED: attached}}
     count = cell.get("execution_count")
     return BookCell(
         kind,
-        _joined(cell.get("source")),
+        _source(cell.get("source"), number),
         str(own.get("language", "")),
         str(own.get("filename", "")),
         str(own.get("id", cell.get("id", ""))),
         count if isinstance(count, int) else None,
-        tuple(cast("list[JsonObject]", outputs)) if isinstance(outputs, list) else (),
+        _outputs(cell.get("outputs"), number) if kind is Kind.CODE else (),
         _without_own(metadata, ("filename", "language", "id")),
     )
 
@@ -131,7 +138,17 @@ def _mapping(value: object) -> JsonObject:
     return cast("JsonObject", value) if isinstance(value, dict) else {}
 
 
-def _joined(value: object) -> str:
-    if isinstance(value, list):
-        return "".join(str(part) for part in cast("list[object]", value))
-    return value if isinstance(value, str) else ""
+def _source(value: object, number: int) -> str:
+    """A source is text or a list of lines; anything else would be lost if it were taken for nothing."""
+    lines = cast("list[object]", value) if isinstance(value, list) else ["" if value is None else value]
+    if not all(isinstance(line, str) for line in lines):
+        raise InvalidFormat(f"the source of cell {number} is neither text nor lines of text")
+    return "".join(cast("list[str]", lines))
+
+
+def _outputs(value: object, number: int) -> tuple[JsonObject, ...]:
+    found = cast("list[object]", value) if isinstance(value, list) else [value] if value else []
+    outputs = [_mapping(output) for output in found]
+    if not all(isinstance(output.get("output_type"), str) for output in outputs):
+        raise InvalidFormat(f"cell {number} has an output without an output_type")
+    return tuple(outputs)

@@ -13,7 +13,8 @@ MAX_OUTPUT = 4_000
 def encode(book: Book) -> Encoded:
     """Prose as it is, code in fences, text outputs after it. Pictures and ids are named as left out."""
     losses: list[str] = []
-    pieces = [f"# {book.title}"]
+    # A notebook often begins with its title; it need not stand there twice.
+    pieces = [] if book.cells and _begins_with(book.cells[0], f"# {book.title}") else [f"# {book.title}"]
     for number, cell in enumerate(book.cells, 1):
         if cell.kind is not Kind.CODE:
             pieces.append(cell.source.strip("\n"))
@@ -25,8 +26,13 @@ def encode(book: Book) -> Encoded:
     return Encoded("\n\n".join(piece for piece in pieces if piece) + "\n", MIME, tuple(losses))
 
 
+def _begins_with(cell: BookCell, line: str) -> bool:
+    return cell.kind is Kind.MARKDOWN and cell.source.lstrip("\n").partition("\n")[0].rstrip() == line
+
+
 def _output(output: JsonObject, number: int, losses: list[str]) -> list[str]:
-    data = output.get("data", {})
+    found = output.get("data")
+    data = cast("JsonObject", found) if isinstance(found, dict) else {}
     text = output.get("text", data.get("text/plain", ""))
     if output.get("output_type") == "error":
         text = f"{output.get('ename', '')}: {output.get('evalue', '')}"

@@ -58,9 +58,15 @@ def _cell(found: JsonObject) -> BookCell:
         _text(found.get("filename", "")),
         _text(found.get("id", "")),
         count if count is None else int(count),
-        tuple(_object(output) for output in found.get("outputs", ())),
+        tuple(_output(output) for output in found.get("outputs", ())),
         _object(found.get("metadata")),
     )
+
+
+def _output(value: object) -> JsonObject:
+    made = _object(value)
+    _text(made["output_type"])
+    return made
 
 
 def _text(value: object) -> str:

@@ -1,0 +1,112 @@
+"""The pair of tools that takes anything like a notebook to anything else: one that reads, one that writes.
+
+Two, because what a token may do follows from a tool's effect: who may only read can have any notebook as text, and writes nothing.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from cellwright.app.exchange.places import Places
+from cellwright.app.exchange.sources import Sources
+from cellwright.app.exchange.texts import cleaned, format_within, page, read, written
+from cellwright.core.budget import MAX_TOKENS
+from cellwright.core.errors import InvalidArgument
+from cellwright.core.formats.model import Book
+from cellwright.core.toolset import Reply, Toolset
+from cellwright.core.toolset import read as reading
+from cellwright.core.toolset import write as writing
+from cellwright.core.types import Call
+from cellwright.jupyter.model import revision_of
+from cellwright.thinking.outputs import Cleaner
+
+DEFAULT_PAGE = 4_000
+BESIDES = 2_000
+"""Tokens for what a reply says besides the text."""
+
+Format = Literal["srcmd", "ipynb", "md", "json", "html"]
+Source = Annotated[
+    str, Field(description="path of a notebook or .md/.src.md/.json file, scratchpad://ID, notebook://ID")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The service of these tools."""
+
+    sources: Sources
+    places: Places
+
+
+async def export_notebook(
+    exchange: Exchange,
+    call: Call,
+    source: Source,
+    to: Format = "srcmd",
+    offset: Annotated[int, Field(ge=0, description="go on at `next` of the page before")] = 0,
+    max_tokens: Annotated[int, Field(ge=100, le=MAX_TOKENS - BESIDES)] = DEFAULT_PAGE,
+) -> Reply[dict[str, Any]]:
+    """A notebook, pad or thinking notebook as text in any format, in pages. `losses` says what the format cannot hold."""
+    found = await exchange.sources.find(call, source)
+
+    def work() -> dict[str, Any]:
+        shown, hidden = cleaned(found.book)
+        made = written(shown, to)
+        part, following = page(made.text, offset, max_tokens)
+        return {
+            "source": found.uri,
+            "format": to,
+            "mimeType": made.mime_type,
+            "title": shown.title,
+            "cells": len(shown.cells),
+            "losses": [*found.losses, *hidden, *made.losses],
+            "revision": revision_of(made.text),
+            "characters": len(made.text),
+            "next": following,
+            "text": part,
+        }
+
+    return Reply(await asyncio.to_thread(work), max_tokens=max_tokens + BESIDES)
+
+
+async def import_notebook(
+    exchange: Exchange,
+    call: Call,
+    into: Annotated[
+        str, Field(description="name.ipynb (or .md, .src.md, .json, .html), scratchpad://ID, notebook:// for a new one")
+    ],
+    source: Annotated[str | None, Field(description="what export_notebook takes")] = None,
+    content: Annotated[str | None, Field(description="or the text of a notebook file")] = None,
+    format: Annotated[Format | None, Field(description="of content or file, if it does not show")] = None,  # noqa: A002 - as the tools of the parts call it
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Write a notebook, pad, thinking notebook or text to a place, as that place keeps it. `losses` says what it cannot hold."""
+    book, lost = await _given(exchange, call, source, content, format)
+    put = await exchange.places.put(call, into, book, over=overwrite)
+    return {
+        "path": put.path,
+        "uri": put.uri,
+        "title": Cleaner().text(book.title),
+        "cells": len(book.cells),
+        "losses": [*lost, *put.losses],
+        "notes": list(put.notes),
+    }
+
+
+async def _given(
+    exchange: Exchange, call: Call, source: str | None, content: str | None, format_name: str | None
+) -> tuple[Book, list[str]]:
+    if (source is None) == (content is None):
+        raise InvalidArgument("give either source or content", hint="source names a notebook, content is one as text")
+    if content is not None:
+        return await asyncio.to_thread(read, content, format_name or format_within(content))
+    found = await exchange.sources.find(call, source or "", format_name)
+    return found.book, list(found.losses)
+
+
+def exchange_toolset(exchange: Exchange) -> Toolset:
+    """More of the toolset `workspace`, on a service of its own."""
+    tools = (reading(export_notebook), writing(import_notebook, destructive=True))
+    return Toolset("workspace", "what is here and whether it works", tools, exchange)
