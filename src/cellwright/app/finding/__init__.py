@@ -1,0 +1,1 @@
+"""Finding everything: pads, thinking notebooks, notebooks, discoveries and files, by one search."""
