@@ -1,0 +1,161 @@
+"""What the page tells besides documents: who asks, what runs, what is known of the project."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from cellwright import __version__
+from cellwright.app.finding.model import Kind
+from cellwright.app.page.notebooks import PREFIX, NotebookSource
+from cellwright.app.workspace import Workspace
+from cellwright.context.model import Discovery, Module, Session
+from cellwright.core.clean import clean
+from cellwright.core.errors import CellwrightError
+from cellwright.core.types import Call
+from cellwright.jupyter.executions import Execution
+from cellwright.jupyter.paths import DocPath
+from cellwright.web.mirror import MOST_CELLS
+from cellwright.web.ports import JsonObject, Run, Thing
+
+PARTS = ("notebooks", "pads", "thinking", "project")
+SHOWN_KINDS = (Kind.NOTEBOOK, Kind.PAD, Kind.THINKING)
+MOST_SESSIONS = 20
+MOST_DISCOVERIES = 200
+CELL = "/cells/"
+
+
+class WorkspaceFacts:
+    """The facts of one workspace, each caller's own where they are."""
+
+    def __init__(self, workspace: Workspace, notebooks: NotebookSource, *, enter: bool) -> None:
+        """`enter` says whether people come in with a token of ours; inside Jupyter they have logged in there."""
+        self._workspace = workspace
+        self._notebooks = notebooks
+        self._enter = enter
+
+    def state(self, call: Call) -> Mapping[str, object]:
+        status = self._workspace.notebooks.status()
+        connected = status.state.startswith("connected")
+        return {
+            "version": __version__,
+            "you": call.principal.id,
+            "scopes": sorted(scope.value for scope in call.principal.scopes),
+            "workspace": self._workspace.settings.root.name,
+            "jupyter": {"url": status.detail if connected else None},
+            "parts": PARTS,
+            "limits": {"cells": MOST_CELLS, "result_tokens": self._workspace.settings.result_tokens},
+            "enter": self._enter,
+        }
+
+    # -- what runs -----------------------------------------------------------------------------------------------------------
+
+    def running(self, owner: str) -> Sequence[Run]:
+        found = self._workspace.notebooks.executions.of(owner)
+        return [_run(execution) for execution in found if not execution.ended]
+
+    async def cancel(self, call: Call, execution: str) -> None:
+        await self._workspace.notebooks.executions.get(call.principal.id, execution).cancel()
+
+    def open_documents(self) -> frozenset[str]:
+        return frozenset(path.text for path in self._workspace.notebooks.open_notebooks())
+
+    async def lab(self, call: Call, uri: str) -> str:
+        return await self._notebooks.lab(call, uri)
+
+    async def search(self, call: Call, query: str, limit: int) -> Sequence[Thing]:
+        answer = await self._workspace.finder.search(call, query, SHOWN_KINDS, limit)
+        # One thing may be found in several cells: the best of them speaks for it.
+        best: dict[str, Thing] = {}
+        for one in answer.results:
+            uri = (one.uri or "").partition(CELL)[0]
+            if uri:
+                path = one.path or ""
+                best.setdefault(uri, Thing(one.kind.value, uri, one.title, path, snippet=one.snippet))
+        return list(best.values())
+
+    # -- the project ---------------------------------------------------------------------------------------------------------
+
+    async def sessions(self, call: Call) -> Sequence[JsonObject]:
+        return [_session(one) for one in await self._workspace.context.recent(call, MOST_SESSIONS)]
+
+    async def project(self, call: Call) -> Mapping[str, object]:
+        context = self._workspace.context
+        told: dict[str, object] = {"overview": None, "modules": [], "error": ""}
+        try:
+            project = await context.project()
+        except CellwrightError as error:
+            told["error"] = str(error)
+        else:
+            told["overview"] = {
+                name: clean(value).text
+                for name, value in (
+                    ("name", project.name),
+                    ("type", project.type),
+                    ("runtime", project.runtime),
+                    ("package_manager", project.package_manager),
+                    ("pattern", project.pattern),
+                    ("description", project.description),
+                )
+            } | {"stack": [clean(one).text for one in project.stack]}
+            told["modules"] = [_module(one) for one in project.modules.values()]
+        discoveries = await context.discoveries()
+        told["discoveries"] = [_discovery(one) for one in discoveries[:MOST_DISCOVERIES]]
+        told["sessions"] = await self.sessions(call)
+        return told
+
+
+def _run(execution: Execution) -> Run:
+    path = execution.checkpoint.document if execution.checkpoint else ""
+    uri = f"{PREFIX}{DocPath(path).quoted}" if path else None
+    under_way = next((cell for cell in execution.cells if not cell.state.ended), None)
+    began = (under_way.started if under_way else None) or execution.created
+    cell = under_way.job.cell_id if under_way else ""
+    return Run(execution.id, uri, cell, began.isoformat(timespec="milliseconds"), execution.state.value)
+
+
+def _session(session: Session) -> JsonObject:
+    return {
+        "id": session.id,
+        "status": session.status.value,
+        "client": clean(session.client).text,
+        "began": _moment(session.started),
+        "last": _moment(session.last),
+        "calls": session.calls,
+        "failures": session.failures,
+        "discoveries": session.discoveries,
+        "topics": [clean(topic).text for topic in session.topics],
+        "touched": [{"kind": one.kind, "path": clean(one.path).text, "uri": one.uri} for one in session.touched[:10]],
+    }
+
+
+def _module(module: Module) -> JsonObject:
+    return {
+        "name": clean(module.name).text,
+        "description": clean(module.description).text,
+        "files": [
+            {"path": clean(one.path).text, "role": clean(one.role).text, "description": clean(one.description).text}
+            for one in module.key_files
+        ],
+        "patterns": [clean(one).text for one in module.patterns],
+        "rules": [clean(one).text for one in module.business_rules],
+        "issues": [
+            {"description": clean(one.description).text, "solution": clean(one.solution).text}
+            for one in module.common_issues
+        ],
+        "dependencies": [clean(one).text for one in module.dependencies],
+    }
+
+
+def _discovery(discovery: Discovery) -> JsonObject:
+    return {
+        "id": discovery.id,
+        "type": discovery.type.value,
+        "content": clean(discovery.content).text,
+        "module": clean(discovery.module).text,
+        "solution": clean(discovery.solution).text,
+        "created": _moment(discovery.created),
+        "times": discovery.times,
+    }
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,47 @@
+"""Who is in a shared notebook."""
+
+from dataclasses import dataclass
+from typing import cast
+
+from cellwright.core.clean import clean
+from cellwright.jupyter.notebook import Notebook
+from cellwright.jupyter.room import MAX_NAMES, NAME_CHARACTERS, Room
+
+COLOUR_CHARACTERS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """Somebody who has the notebook open. What they say of themselves may be anything, so it is cleaned."""
+
+    name: str
+    colour: str
+    cell: str | None
+    """Where this program last worked. Of others it is not known: their cursors cannot be resolved safely, as a made-up one
+    brings the library down."""
+    agent: bool
+
+
+def people_in(room: Room, view: Notebook) -> list[Present]:
+    """Everybody who has said who they are; this program too, once it has changed something."""
+    found: list[Present] = []
+    for client, state in tuple(room.awareness.states.items()):
+        said: object = state
+        about = cast("dict[str, object]", said).get("user") if isinstance(said, dict) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(about, dict) or not about:
+            continue
+        user = cast("dict[str, object]", about)
+        own = client == room.awareness.client_id
+        if own and view.touched is None:
+            # Here only because somebody looks.
+            continue
+        name = user.get("display_name") or user.get("name")
+        found.append(
+            Present(
+                clean(name).text[:NAME_CHARACTERS] if isinstance(name, str) else "somebody",
+                clean(str(user.get("color") or "")).text[:COLOUR_CHARACTERS],
+                view.touched if own else None,
+                agent=own or "agent" in user,
+            )
+        )
+    return found[:MAX_NAMES]

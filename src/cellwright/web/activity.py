@@ -1,0 +1,89 @@
+"""The tool calls of each caller, as they begin and end: the last ones, in memory."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from cellwright.core.budget import estimate_tokens
+from cellwright.core.types import Call
+
+KEPT_CALLS = 200
+MOST_CALLERS = 200
+RUNNING = "running"
+
+
+@dataclass(slots=True)
+class Entry:
+    """One call of one tool."""
+
+    n: int
+    id: str
+    tool: str
+    client: str
+    began: float
+    thing: str | None
+    ms: float | None = None
+    outcome: str = RUNNING
+    tokens: int | None = None
+    error: str = ""
+
+    def as_json(self) -> dict[str, object]:
+        told: dict[str, object] = {
+            "n": self.n,
+            "id": self.id,
+            "tool": self.tool,
+            "client": self.client,
+            "began": datetime.fromtimestamp(self.began, UTC).isoformat(timespec="milliseconds"),
+            "ms": None if self.ms is None else round(self.ms, 1),
+            "outcome": self.outcome,
+            "tokens": self.tokens,
+            "thing": self.thing,
+        }
+        return {**told, "error": self.error} if self.error else told
+
+
+Told = Callable[[str, Entry], None]
+"""Whose call, and how it stands."""
+
+
+class Activity:
+    """Told of every call when it begins and when it ends. Never waits, never fails."""
+
+    def __init__(self, told: Told, clock: Callable[[], float] = time.time) -> None:
+        self._told = told
+        self._clock = clock
+        self._calls: dict[str, deque[Entry]] = {}
+
+    def began(self, call: Call, tool: str, thing: str | None) -> Entry:
+        owner = call.principal.id
+        calls = self._of(owner)
+        # Counted for each caller: a number must not tell how busy the others are.
+        number = calls[-1].n + 1 if calls else 1
+        entry = Entry(number, call.request_id, tool, call.client[:80], self._clock(), thing)
+        calls.append(entry)
+        self._told(owner, entry)
+        return entry
+
+    def ended(self, call: Call, entry: Entry, outcome: str, seconds: float, texts: Sequence[str]) -> None:
+        entry.outcome, entry.ms = outcome, seconds * 1000
+        if outcome != "cancelled":
+            entry.tokens = sum(estimate_tokens(text) for text in texts)
+        if outcome not in {"ok", "failed", "cancelled"} and texts:
+            entry.error = texts[0][:300]
+        self._told(call.principal.id, entry)
+
+    def of(self, owner: str) -> list[Entry]:
+        """The last calls of one caller, newest first."""
+        return list(reversed(self._calls.get(owner, ())))
+
+    def _of(self, owner: str) -> deque[Entry]:
+        calls = self._calls.pop(owner, None)
+        if calls is None:
+            calls = deque[Entry](maxlen=KEPT_CALLS)
+        # At the end, so that the first callers are the longest silent, and the first to be forgotten.
+        self._calls[owner] = calls
+        if len(self._calls) > MOST_CALLERS:
+            del self._calls[next(iter(self._calls))]
+        return calls

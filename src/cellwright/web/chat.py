@@ -1,0 +1,53 @@
+"""The notebook view for chats (MCP Apps): one document without anything outside of it, made from the page's own files."""
+
+import re
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from cellwright.core.errors import NotFound
+from cellwright.core.resources import NOTEBOOK_VIEW, VIEW_MIME, Content, ResourceInfo, ResourceTemplate
+from cellwright.core.types import Call
+
+ASSETS = Path(__file__).parent / "assets"
+_EXPORT = re.compile(r"^export (?=(?:async )?function |const |class )", re.MULTILINE)
+_IMPORT = re.compile(r"^import \{[^}]*\} from \"\./cells\.js\";\n", re.MULTILINE)
+
+
+def notebook_view(assets: Path = ASSETS) -> str:
+    """The view as one file. Modules cannot be imported there, so what the page imports is put before it."""
+
+    def text(name: str) -> str:
+        return (assets / name).read_text(encoding="utf-8")
+
+    script = _EXPORT.sub("", text("cells.js")) + _IMPORT.sub("", text("app.js"))
+    assert "</script" not in script
+    return text("app.html").replace("/* page.css */", text("page.css")).replace("/* app.js */", script)
+
+
+class ViewResources:
+    """`ui://`: what hosts with MCP Apps show beside the results of tools. Named by the tools, so not listed."""
+
+    scheme = "ui"
+
+    def templates(self) -> Sequence[ResourceTemplate]:
+        return ()
+
+    async def list(self, call: Call) -> Sequence[ResourceInfo]:
+        del call
+        return ()
+
+    async def read(self, call: Call, uri: str) -> Sequence[Content]:
+        del call
+        if uri != NOTEBOOK_VIEW:
+            raise NotFound(f"no resource {uri[:200]}", hint=f"there is {NOTEBOOK_VIEW}")
+        # No domains: the view asks nobody but its host for anything.
+        return (Content(notebook_view(), VIEW_MIME, {"ui": {"prefersBorder": True}}),)
+
+    async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
+        del call, uri
+        return None
+
+    async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:
+        del call, template, argument, prefix
+        return ()

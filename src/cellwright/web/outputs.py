@@ -1,0 +1,105 @@
+"""Outputs as the page shows them: plain text, pictures, and for HTML and SVG the address of a frame of their own."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+from urllib.parse import quote
+
+from cellwright.core.clean import clean
+
+JsonObject = dict[str, Any]
+
+MOST_TEXT = 20_000
+MOST_PICTURE = 3_000_000
+MOST_OUTPUTS = 100
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+FRAMED = {"image/svg+xml": "svg", "text/html": "html"}
+_BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")
+
+
+def shown(outputs: Sequence[Mapping[str, Any]], uri: str, cell: str) -> list[JsonObject]:
+    """All outputs of a cell, in nbformat, as the page takes them."""
+    made = [_shown(output, _frame(uri, cell, n)) for n, output in enumerate(outputs[:MOST_OUTPUTS])]
+    if len(outputs) > MOST_OUTPUTS:
+        made.append(_text(f"… and {len(outputs) - MOST_OUTPUTS} more outputs", "result"))
+    return made
+
+
+def framed(output: Mapping[str, Any]) -> str | None:
+    """The HTML or SVG of an output, if it has one."""
+    data = _mapping(output.get("data"))
+    found = next((data[mime] for mime in FRAMED if mime in data), None)
+    return joined(found) if found is not None else None
+
+
+def joined(value: object) -> str:
+    """Text as files keep it (a list of lines) or as documents do."""
+    if isinstance(value, list):
+        return "".join(str(part) for part in cast("list[object]", value))
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _frame(uri: str, cell: str, number: int) -> str:
+    return f"api/frame?uri={quote(uri, safe='')}&cell={quote(cell, safe='')}&output={number}"
+
+
+def _shown(output: Mapping[str, Any], frame: str) -> JsonObject:
+    match output.get("output_type"):
+        case "stream":
+            return _text(joined(output.get("text")), "stderr" if output.get("name") == "stderr" else "stdout")
+        case "error":
+            lines = output.get("traceback")
+            text = "\n".join(joined(line) for line in cast("list[object]", lines)) if isinstance(lines, list) else ""
+            name, value = (clean(joined(output.get(key))).text[:1_000] for key in ("ename", "evalue"))
+            return {"type": "error", "name": name, "value": value, "traceback": cut(text)[0]}
+        case "display_data" | "execute_result":
+            return _data(_mapping(output.get("data")), frame)
+        case kind:
+            return _text(f"an output of the kind {clean(str(kind)).text[:80]!r}", "result")
+
+
+def _data(data: Mapping[str, Any], frame: str) -> JsonObject:
+    plain = cut(joined(data.get("text/plain")))[0]
+    for mime in PICTURES:
+        if mime in data:
+            return _picture(joined(data[mime]), mime, plain)
+    for mime, kind in FRAMED.items():
+        if mime in data:
+            return {"type": kind, "frame": frame, "text": plain}
+    for mime, kind in (("text/markdown", "markdown"), ("text/latex", "latex")):
+        if mime in data:
+            return {"type": kind, "text": cut(joined(data[mime]))[0]}
+    if "application/json" in data:
+        return {"type": "json", "text": cut(json.dumps(data["application/json"], indent=2, ensure_ascii=False))[0]}
+    if "text/plain" in data or not data:
+        return _text(joined(data.get("text/plain")), "result")
+    kinds = ", ".join(clean(str(mime)).text[:80] for mime in list(data)[:5])
+    return _text(f"an output that only JupyterLab can show: {kinds}", "result")
+
+
+def _picture(encoded: str, mime: str, plain: str) -> JsonObject:
+    body = "".join(encoded.split())
+    if len(body) > MOST_PICTURE:
+        return _text(f"a picture of {len(body) * 3 // 4:,} bytes, too large to be shown here", "result")
+    if not body or not _BASE64.issuperset(body):
+        return _text("a picture that cannot be read", "result")
+    return {"type": "image", "src": f"data:{mime};base64,{body}", "alt": plain[:300] or "a picture"}
+
+
+def _text(text: str, stream: str) -> JsonObject:
+    shown_text, truncated = cut(text)
+    return {"type": "text", "text": shown_text, "stream": stream, "truncated": truncated}
+
+
+def cut(text: str, limit: int = MOST_TEXT) -> tuple[str, bool]:
+    """Cleaned, with a line in the middle that says how much is left out of it."""
+    cleaned = clean(text).text
+    if len(cleaned) <= limit:
+        return cleaned, False
+    head, tail = limit * 3 // 5, limit * 2 // 5
+    left_out = len(cleaned) - head - tail
+    return f"{cleaned[:head]}\n… {left_out:,} of {len(cleaned):,} characters left out …\n{cleaned[-tail:]}", True
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
