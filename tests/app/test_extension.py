@@ -410,23 +410,23 @@ async def test_a_notebook_is_edited_and_run_with_a_person_in_it(stock: Extension
 
 
 def run_request(server: ExtensionProcess, way: str, path: str) -> dict[str, Any]:
-    """A call that runs the first cell, by a client that does not cancel it when it leaves.
-
-    A plain call of the stateless era is not among these: there, to close the connection is to cancel.
-    """
+    """A call that runs the first cell."""
     call: dict[str, Any] = {"name": "execute_nb_cells", "arguments": {"path": path, "ranges": [{"start": 0}]}}
     if way == "handshake":
         return handshake("tools/call", session_of(server.mcp, server.token), **call)
+    if way == "plain":
+        return {"json": {"tool_name": call["name"], "arguments": call["arguments"]}}
     request = modern("tools/call", **call)
-    request["json"]["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = {
-        "extensions": {"io.modelcontextprotocol/tasks": {}}
-    }
+    if way == "task":
+        request["json"]["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = {
+            "extensions": {"io.modelcontextprotocol/tasks": {}}
+        }
     return request
 
 
 @requirement("extension:run:survives")
 @pytest.mark.anyio
-@pytest.mark.parametrize("way", ["handshake", "task"])
+@pytest.mark.parametrize("way", ["handshake", "modern", "task", "plain"])
 async def test_a_run_goes_on_when_its_client_leaves(stock: ExtensionProcess, way: str) -> None:
     begun, path = stock.root / f"begun-{way}", f"left-{way}.ipynb"
     code = (
@@ -440,7 +440,8 @@ async def test_a_run_goes_on_when_its_client_leaves(stock: ExtensionProcess, way
     async with person_in(stock.address, path) as person:
         request = await asyncio.to_thread(run_request, stock, way, path)
         async with httpx2.AsyncClient(headers=stock.headers, timeout=20) as http:
-            call = asyncio.create_task(http.post(stock.mcp, **request))
+            address = f"{stock.mcp}/tools/call" if way == "plain" else stock.mcp
+            call = asyncio.create_task(http.post(address, **request))
             await until(begun.exists, "the cell began")
             if way == "task":
                 assert (await call).json()["result"]["resultType"] == "task"

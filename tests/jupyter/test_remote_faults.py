@@ -10,7 +10,7 @@ from cellwright.core.errors import CellwrightError, Conflict, NotFound, Unavaila
 from cellwright.core.types import Secret
 from cellwright.jupyter.address import JupyterAddress
 from cellwright.jupyter.errors import JupyterDenied, UnknownOutcome
-from cellwright.jupyter.model import NewCell, RoomKind
+from cellwright.jupyter.model import FileInfo, NewCell, RoomKind
 from cellwright.jupyter.notebook import Notebook, SourceChange
 from cellwright.jupyter.paths import DocPath, NotebookPath
 from cellwright.jupyter.port import RoomAccess, RoomChannel
@@ -321,9 +321,10 @@ async def test_a_room_closed_by_the_server_says_why(start_jupyter: StartJupyter)
     class Deleting(RemoteDocuments):
         """The file goes away just after we looked."""
 
-        async def _check_joinable(self, path: DocPath, kind: RoomKind) -> None:
-            await super()._check_joinable(path, kind)
+        async def stat(self, path: DocPath, *, with_hash: bool = False) -> FileInfo:
+            found = await super().stat(path, with_hash=with_hash)
             (process.root / path.text).unlink()
+            return found
 
     path = NotebookPath("gone.ipynb")
     write_notebook(process.root, path.text, ["x"])

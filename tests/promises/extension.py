@@ -16,7 +16,7 @@ PROMISES = {
     "extension:start:light": "At Jupyter's start nothing heavy is loaded; the first request loads it.",
     "extension:start:enabled": "The file in jupyter-config enables the extension.",
     "extension:start:wrong-settings": "Wrong settings do not harm Jupyter: callers and the log are told what is wrong.",
-    "extension:run:survives": "A run goes on when its client leaves without having cancelled it, and its outputs are complete in the document.",
+    "extension:run:survives": "A run goes on when its client leaves, by whichever way it was asked for, and its outputs are complete in the document.",
     "extension:stop:clean": "On SIGTERM calls finish, listening clients are told, and the process ends within seconds, with nothing left over.",
     "extension:restart": "After a restart of Jupyter the same client goes on; an old session is gone by the protocol's rules.",
 }

@@ -18,7 +18,7 @@ PROMISES = {
     "nb:run:input": "input() fails at once and the next cell runs.",
     "nb:run:timeout": "When the wait ends, the run goes on: partial output, an execution id, the rest by get_execution.",
     "nb:run:cancel": "cancel_execution interrupts, keeps the output so far, and the kernel stays usable.",
-    "nb:run:mcp-cancel": "Cancelling the MCP request interrupts the kernel.",
+    "nb:run:mcp-cancel": "Cancelling the MCP request interrupts the kernel; closing it, where the protocol has no other sign, only ends the waiting.",
     "nb:run:progress": "A run reports cell k of n with its newest line.",
     "nb:run:live": "A person sees the output while the cell runs.",
     "nb:run:shared-kernel": "The agent runs in the kernel of the person's session, and a session of its own is found by the person.",

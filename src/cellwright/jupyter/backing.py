@@ -68,7 +68,8 @@ class RoomBacking:
         self._documents = documents
         self._path = path
         self._state: Map[Any] = room.doc.get("state", type=Map)
-        self._named_at_first = self._state.get("path")
+        self._named_at_first = self._named = self._state.get("path")
+        self._subscription = self._state.observe(self._follow_name)
         self._looked = time.monotonic()
 
     @property
@@ -86,9 +87,12 @@ class RoomBacking:
                 raise NotFound(f"{self._path} is a folder now")
             self._looked = time.monotonic()
 
+    def _follow_name(self, _event: object) -> None:
+        self._named = self._state.get("path")
+
     def _check_name(self) -> None:
         """The room follows its file. Right after joining it may still have the name from before we came."""
-        named = self._state.get("path")
+        named = self._named
         if isinstance(named, str) and named not in ("", self._path.text, self._named_at_first):
             raise NotFound(f"{self._path} was renamed to {named}", hint=f"Use {named}")
 

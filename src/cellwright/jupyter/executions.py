@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from cellwright.core.errors import NotFound
-from cellwright.core.types import ReportProgress
+from cellwright.core.types import Call, ReportProgress
 from cellwright.jupyter.kernel_channel import Message
 from cellwright.jupyter.model import Output
 from cellwright.jupyter.output_log import RESULT_LIMITS, Allowance, Omitted
@@ -253,6 +253,12 @@ class Execution:
         line = self.cells[number - 1].memory.last_line.strip()[:PROGRESS_LINE] if self.cells else ""
         where = f"cell {number} of {len(self.cells)}"
         return f"{where}: {line}" if line else where
+
+
+async def call_cancelled(call: Call, execution: Execution) -> None:
+    """The call that waits for it was cancelled: its code is interrupted, unless the caller may only have lost the connection."""
+    if not call.may_have_left:
+        await asyncio.shield(execution.cancel())
 
 
 class Executions:

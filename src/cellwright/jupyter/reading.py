@@ -113,12 +113,12 @@ class ReadableNotebook:
 
     def cell(self, which: CellRange) -> Cell:
         """One cell with its outputs."""
-        return self._cell(self._one(which))
+        return self.cell_at(self._one(which))
 
     def cells(self, ranges: Sequence[CellRange] | None = None) -> list[Cell]:
         """Cells with their outputs, in order; all of them if no ranges are given."""
         indexes = range(self.cell_count) if ranges is None else self.resolve(ranges)
-        return [self._cell(index) for index in indexes]
+        return [self.cell_at(index) for index in indexes]
 
     def shared_cell(self, cell_id: str) -> YCell:
         """The cell in the shared document, for writing outputs. Valid until the next await: look it up again after it."""
@@ -149,6 +149,11 @@ class ReadableNotebook:
         return source
 
     @property
+    def touched(self) -> str | None:
+        """The id of the cell that was last changed from here, if it is still there."""
+        return self._touched if self._touched is not None and self._touched in self._index else None
+
+    @property
     def last_touched(self) -> Text | None:
         """The text of the cell that was last changed from here, if it is still there."""
         if self._touched is None or self._touched not in self._index:
@@ -166,7 +171,7 @@ class ReadableNotebook:
             raise InvalidArgument(f"one cell is meant, {len(indexes)} were named")
         return indexes[0]
 
-    def _cell(self, index: int) -> Cell:
+    def cell_at(self, index: int) -> Cell:
         return cell_of(self._index.shared(index), index, self.head(index))
 
     def _noted(self, head: CellHead) -> CellHead:

@@ -89,6 +89,16 @@ class OpenDocument(Generic[View]):
     def others(self) -> tuple[str, ...]:
         return tuple(self._backing.room.others()) if isinstance(self._backing, RoomBacking) else ()
 
+    @property
+    def room(self) -> Room | None:
+        """Where it is shared; None if it is read from the file."""
+        return self._backing.room if isinstance(self._backing, RoomBacking) else None
+
+    @property
+    def is_open(self) -> bool:
+        """False once its connection is lost or it was left: changes are not heard of any more."""
+        return self._backing.is_open
+
     async def change(self, edit: Callable[[View], T], *, save: bool = False) -> tuple[T, Acknowledged]:
         """Make a change and return when it has arrived. What `edit` returns, and what is known of the change.
 

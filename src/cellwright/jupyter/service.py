@@ -15,7 +15,15 @@ from cellwright.core.status import PartStatus
 from cellwright.core.types import Call, Scope
 from cellwright.jupyter.connect import Connect, Found
 from cellwright.jupyter.embedded import EmbeddedJupyter
-from cellwright.jupyter.executions import Checkpoint, Clock, Execution, Executions, ExecutionView, Job
+from cellwright.jupyter.executions import (
+    Checkpoint,
+    Clock,
+    Execution,
+    Executions,
+    ExecutionView,
+    Job,
+    call_cancelled,
+)
 from cellwright.jupyter.kernel_queue import KernelQueue
 from cellwright.jupyter.live_kernels import LiveKernels
 from cellwright.jupyter.model import CellType, RoomKind, SessionInfo
@@ -77,6 +85,11 @@ class LiveNotebooks:
                 await self._disconnect()
             if self._connected is None:
                 self._connected = self._wired(await self._connect(), call)
+        return self._connected
+
+    @property
+    def in_use(self) -> Connected | None:
+        """The Jupyter server, if there is a connection already: asking makes none."""
         return self._connected
 
     async def _moved(self, found: Found) -> bool:
@@ -241,7 +254,7 @@ class LiveNotebooks:
         try:
             return await execution.wait(wait, call.report)
         except asyncio.CancelledError:
-            await asyncio.shield(execution.cancel())
+            await call_cancelled(call, execution)
             raise
 
     async def _submit(self, call: Call, path: NotebookPath, cell_ids: Sequence[str], queue: KernelQueue) -> Execution:

@@ -9,7 +9,14 @@ from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import url_path_join
 from traitlets import Dict, Unicode
 
-from cellwright.app.extension.handlers import HealthHandler, McpHandler, ToolsCallHandler, ToolsListHandler
+from cellwright.app.extension.handlers import (
+    HealthHandler,
+    McpHandler,
+    PageFolderHandler,
+    PageHandler,
+    ToolsCallHandler,
+    ToolsListHandler,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +65,8 @@ class CellwrightExtension(JupyterMCPServerExtensionApp):
             (r"/mcp/healthz/?", HealthHandler),
             (r"/mcp/tools/list/?", ToolsListHandler),
             (r"/mcp/tools/call/?", ToolsCallHandler),
+            (r"/cellwright", PageFolderHandler),
+            (r"/cellwright(/.*)", PageHandler),
         ]
         for path, handler in routes:
             self.handlers.append((path, handler, {"engine": self.engine}))
@@ -86,7 +95,11 @@ class CellwrightExtension(JupyterMCPServerExtensionApp):
         return workspace.server()
 
     async def _start_jupyter_server_extension(self, serverapp: ServerApp) -> None:
-        self.log.info("cellwright serves MCP at %s", url_path_join(serverapp.connection_url, "mcp"))
+        self.log.info(
+            "cellwright serves MCP at %s, and people see what agents do at %s",
+            url_path_join(serverapp.connection_url, "mcp"),
+            url_path_join(serverapp.connection_url, "cellwright/"),
+        )
 
     async def stop_extension(self) -> None:
         async with self._starting:

@@ -12,8 +12,10 @@ from cellwright.app.gate import App, AsgiScope, Message
 HOP_BY_HOP = frozenset({b"connection", b"content-length", b"transfer-encoding"})
 
 
-def scope_of(handler: RequestHandler, path: str, headers: Sequence[tuple[bytes, bytes]]) -> AsgiScope:
-    """The request for an ASGI app. No query: the protocol has none, and Jupyter takes tokens there."""
+def scope_of(
+    handler: RequestHandler, path: str, headers: Sequence[tuple[bytes, bytes]], query: bytes = b""
+) -> AsgiScope:
+    """The request for an ASGI app. No query unless one is given: the protocol has none, and Jupyter takes tokens there."""
     request = handler.request
     return {
         "type": "http",
@@ -23,7 +25,7 @@ def scope_of(handler: RequestHandler, path: str, headers: Sequence[tuple[bytes, 
         "scheme": request.protocol,
         "path": path,
         "raw_path": path.encode(),
-        "query_string": b"",
+        "query_string": query,
         "root_path": "",
         "headers": list(headers),
         "client": (request.remote_ip, 0),

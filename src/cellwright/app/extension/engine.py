@@ -13,6 +13,7 @@ from cellwright.app.extension.plain import tools_call, tools_list
 from cellwright.app.extension.reach import reach
 from cellwright.app.gate import Gate, Limits, Route
 from cellwright.app.log import LOGGER, LineFormatter, log_event
+from cellwright.app.page.routes import Page
 from cellwright.app.protocol.server import CellwrightServer
 from cellwright.app.protocol.transport import HttpEndpoint
 from cellwright.app.settings import SPECS, Settings, load_settings
@@ -39,6 +40,8 @@ class Engine:
         self._settings = workspace.settings
         self._endpoint = HttpEndpoint(server, self._settings.max_body)
         self.admitted = Admitted()
+        self._page = Page(workspace, None, in_jupyter=True) if self._settings.page else None
+        server.witness = self._page
         self.protocol = self._gate()
         self.tools_list = tools_list(self.protocol)
         self.tools_call = tools_call(self.protocol)
@@ -49,7 +52,10 @@ class Engine:
     def _gate(self) -> Gate:
         settings = self._settings
         return Gate(
-            [Route(MCP_PATH, frozenset({"GET", "POST", "DELETE"}), Scope.READ, self._endpoint)],
+            [
+                Route(MCP_PATH, frozenset({"GET", "POST", "DELETE"}), Scope.READ, self._endpoint),
+                *(self._page.routes() if self._page else ()),
+            ],
             [self.admitted],
             hosts=frozenset({HOST}),
             origins=frozenset(),
@@ -97,6 +103,8 @@ class Engine:
         log_event("stopping", transport=TRANSPORT)
         self.protocol.close()
         self._server.watching.end_listening()
+        if self._page is not None:
+            self._page.end_streams()
         with suppress(TimeoutError):
             async with asyncio.timeout(min(self._settings.drain, LONGEST_DRAIN)):
                 await self.protocol.finished()
@@ -105,6 +113,8 @@ class Engine:
             await asyncio.wait({self._task}, timeout=END_SECONDS)
         with suppress(TimeoutError):
             async with asyncio.timeout(END_SECONDS):
+                if self._page is not None:
+                    await self._page.close()
                 await self._workspace.close()
         _end_stream_watchers()
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from jupyter_server.auth.decorator import allow_unauthenticated
 from jupyter_server.base.handlers import JupyterHandler
@@ -77,6 +77,7 @@ class EngineHandler(JsonHandler):
         self._engine: Engine | None = None
         self._refusal: HTTPError | None = None
         self._has_whole_body = False
+        self._deadline: asyncio.TimerHandle | None = None
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:  # noqa: ANN401 - Tornado's own signature
         if not self._has_whole_body:
@@ -96,6 +97,14 @@ class EngineHandler(JsonHandler):
         self._check_origin()
         super().check_xsrf_cookie()
 
+    def turn_away(self) -> None:
+        """Somebody whom Jupyter does not know."""
+        raise HTTPError(401, UNKNOWN_CALLER)
+
+    def check_request(self) -> None:
+        """Whether it comes from where it should."""
+        self.check_xsrf_cookie()
+
     def _check_origin(self) -> None:
         """Also for callers with a token, whom Jupyter lets come from every page: MCP forbids that."""
         origin = self.request.headers.get("Origin")
@@ -109,8 +118,6 @@ class EngineHandler(JsonHandler):
             raise HTTPError(403, "this Origin may not call; the operator can add it with ServerApp.allow_origin")
 
     async def prepare(self, **_redirect: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        if isinstance(self.request.connection, HTTP1Connection):
-            self.request.connection.set_body_timeout(BODY_SECONDS)
         try:
             await self._judge()
         except HTTPError as refusal:
@@ -118,14 +125,25 @@ class EngineHandler(JsonHandler):
                 raise
             # Told when the body has been read: a connection that is closed before that may lose the answer.
             self._refusal = refusal
+        # Only now, as the first request loads everything. A timer of our own: Tornado's costs every request a task and three
+        # turns of the loop.
+        if not self._finished:
+            self._deadline = asyncio.get_running_loop().call_later(BODY_SECONDS, self._too_slow)
+
+    def _too_slow(self) -> None:
+        if isinstance(self.request.connection, HTTP1Connection):
+            self.request.connection.close()
 
     async def _judge(self) -> None:
         await super().prepare()
-        if self.current_user is None:  # with allow_unauthenticated_access Jupyter lets everybody pass
-            raise HTTPError(401, UNKNOWN_CALLER)
+        if self.current_user is None and not self._finished:
+            # With allow_unauthenticated_access Jupyter lets everybody pass.
+            self.turn_away()
+        if self._finished:
+            return
         if not self.identity_provider.auth_enabled:
             raise HTTPError(403, "this Jupyter server lets everybody in; cellwright wants a token or a password on it")
-        self.check_xsrf_cookie()
+        self.check_request()
         self._engine = await self._engine_or_why_not()
         if self._announced() > self._engine.max_body:
             raise self._too_large(self._engine)
@@ -154,11 +172,22 @@ class EngineHandler(JsonHandler):
 
     def on_connection_close(self) -> None:
         super().on_connection_close()
+        self._end_deadline()
         self.gone.set()
 
-    async def pass_on(self, choose: "Callable[[Engine], App]") -> None:
+    def on_finish(self) -> None:
+        super().on_finish()
+        self._end_deadline()
+
+    def _end_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    async def pass_on(self, choose: "Callable[[Engine], App]", path: str = MCP_PATH, query: bytes = b"") -> None:
         """Let the app that `choose` names answer this request, as the caller whom Jupyter let in."""
         self._has_whole_body = True
+        self._end_deadline()
         if self._refusal is not None:
             raise self._refusal
         assert self._engine is not None
@@ -171,7 +200,7 @@ class EngineHandler(JsonHandler):
             if name.lower() not in KEPT_OUTSIDE
         ]
         with self._engine.admitted.ticket(principal) as ticket:
-            scope = scope_of(self, MCP_PATH, [*headers, *self._engine.way_in(ticket)])
+            scope = scope_of(self, path, [*headers, *self._engine.way_in(ticket)], query)
             await answer_by(self, choose(self._engine), scope, b"".join(self._chunks), self.gone)
 
 
@@ -202,3 +231,55 @@ class ToolsCallHandler(EngineHandler):
 
     async def post(self) -> None:
         await self.pass_on(lambda engine: engine.tools_call)
+
+
+class PageHandler(EngineHandler):
+    """The page and what it asks for. Who is not logged in is sent to Jupyter's login for the page itself, and only for that."""
+
+    SUPPORTED_METHODS = ("GET", "POST")
+
+    def get_login_url(self) -> str:
+        if self.path_args != ["/"]:
+            raise HTTPError(401, UNKNOWN_CALLER)
+        return str(self.settings["login_url"])
+
+    def turn_away(self) -> None:
+        if self.request.method != "GET":
+            super().turn_away()
+        # Back to this page and to no other: what the query says is not looked at.
+        self.redirect(f"{self.get_login_url()}?{urlencode({'next': f'{self.base_url}cellwright/'})}")
+
+    def check_xsrf_cookie(self) -> None:
+        # Reading needs no more than the login; the stranger is sent there, or refused, by what follows.
+        if self.request.method == "POST":
+            super().check_xsrf_cookie()
+
+    def check_request(self) -> None:
+        super().check_request()
+        if self.request.method == "POST":
+            return
+        asked_by = self.request.headers.get("Sec-Fetch-Site", "none")
+        if asked_by not in {"none", "same-origin"} and self.path_args != ["/"]:
+            # Reading changes nothing, and no other site can read the answer; it has no business here all the same.
+            raise HTTPError(403, "this is for the page of this server, not for other sites")
+
+    async def get(self, path: str) -> None:
+        if path == "/":
+            _ = self.xsrf_token  # sets the cookie that the page's requests have to repeat
+        # Jupyter takes tokens in the query: those stay outside.
+        given = parse_qsl(self.request.query, keep_blank_values=True)
+        query = urlencode([(name, value) for name, value in given if name != "token"])
+        await self.pass_on(lambda engine: engine.protocol, path, query.encode())
+
+    async def post(self, path: str) -> None:
+        await self.pass_on(lambda engine: engine.protocol, path)
+
+
+class PageFolderHandler(JsonHandler):
+    """Relative addresses of the page need the slash."""
+
+    SUPPORTED_METHODS = ("GET",)
+
+    @allow_unauthenticated
+    def get(self) -> None:
+        self.redirect(f"{self.base_url}cellwright/")

@@ -8,7 +8,7 @@ from pydantic import Field
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.toolset import Reply
 from cellwright.core.types import Call
-from cellwright.jupyter.executions import Job
+from cellwright.jupyter.executions import Job, call_cancelled
 from cellwright.jupyter.model import CellType, JsonObject
 from cellwright.jupyter.paths import NotebookPath
 from cellwright.jupyter.ranges import at
@@ -111,7 +111,7 @@ async def execute_ipython(
     try:
         view = await execution.wait(timeout, call.report)
     except asyncio.CancelledError:
-        await asyncio.shield(execution.cancel())
+        await call_cancelled(call, execution)
         raise
     done = _done(view.state.value, "code without a cell", path)
     return run_reply(await with_run(done, view, path, OUTPUT_CHARACTERS))

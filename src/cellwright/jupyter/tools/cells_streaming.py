@@ -6,7 +6,7 @@ from itertools import takewhile
 
 from cellwright.core.clean import clean
 from cellwright.core.types import Call
-from cellwright.jupyter.executions import Execution, ExecutionView, RunState
+from cellwright.jupyter.executions import Execution, ExecutionView, RunState, call_cancelled
 from cellwright.jupyter.model import DataOutput, ErrorOutput, Output, StreamOutput
 
 NEWS_CHARACTERS = 4_000
@@ -28,7 +28,7 @@ async def watched(execution: Execution, call: Call, wait: float, interval: float
             if new or not execution.ended:
                 await call.progress(elapsed, wait, new or _still(view.state, elapsed))
     except asyncio.CancelledError:
-        await asyncio.shield(execution.cancel())
+        await call_cancelled(call, execution)
         raise
     return execution.view()
 

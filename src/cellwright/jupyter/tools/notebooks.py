@@ -9,6 +9,7 @@ from pydantic import Field
 
 from cellwright.core.budget import estimate_tokens
 from cellwright.core.errors import InvalidArgument
+from cellwright.core.resources import NOTEBOOK_VIEW
 from cellwright.core.toolset import Image, Reply, Toolset, read, run, write
 from cellwright.core.types import Call
 from cellwright.jupyter.model import CellType, FileInfo, FileKind, Found, JsonObject, KernelInfo, NewCell
@@ -166,7 +167,7 @@ async def read_nb_cells(
         wanted = list(range(view.cell_count)) if ranges is None else view.resolve([one.checked() for one in ranges])
         left = PAGE_TOKENS
         for index in wanted:
-            cell = view.cell(CellRange(start=index))
+            cell = view.cell_at(index)
             size = weight(cell.outputs)
             made, shown = await off_the_loop(
                 size, shape_cell, cell, checked, max_cell_data, outputs, MAX_PICTURES - len(pictures)
@@ -381,11 +382,11 @@ def notebooks_toolset(notebooks: LiveNotebooks) -> Toolset:
         read(nb_path_from_url),
         read(list_nbs),
         read(get_nb_stat),
-        read(read_nb_cells),
+        read(read_nb_cells, view=NOTEBOOK_VIEW),
         write(modify_nb_cells, long=True),
         write(insert_nb_cells, long=True),
         write(delete_nb_cells, destructive=True),
-        run(execute_nb_cells),
+        run(execute_nb_cells, view=NOTEBOOK_VIEW),
         run(restart_nb_kernel),
         read(list_available_kernels),
         run(assign_nb_kernel),
