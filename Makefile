@@ -50,6 +50,7 @@ bench: install
 docs: install
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/thinking/make.py
+	$(BIN)/python docs/site.py
 
 clean:
 	rm -rf $(VENV) .cache .pytest_cache .ruff_cache .hypothesis

@@ -11,6 +11,8 @@ import tomllib
 from pathlib import Path
 from typing import Any, cast
 
+from pages import llms_txt, messages_page, skill
+
 from cellwright import __version__
 from cellwright.app.catalogue import CORE_TOOLS, DEFAULT_TOOLSETS, OfferedTool
 from cellwright.app.cli import make_parser
@@ -19,7 +21,8 @@ from cellwright.app.settings import SPECS, Settings, Spec
 from cellwright.app.workspace import Workspace, local_user, make_workspace
 from cellwright.core.budget import estimate_tokens
 from cellwright.core.errors import INTERNAL_ERROR, error_types
-from cellwright.core.toolset import Effect
+from cellwright.core.resources import NOTEBOOK_VIEW, VIEW_MIME
+from cellwright.core.toolset import Effect, Toolset
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -71,11 +74,32 @@ def tools_page(workspace: Workspace) -> str:
         + ", ".join(f"`{name}`" for name in CORE_TOOLS)
         + "; `all` is everything.\n"
     ]
-    for toolset in workspace.catalogue.toolsets:
-        offered = [tool for tool in workspace.catalogue.offered(local_user()) if tool.toolset == toolset.name]
-        parts.append(f"\n## Toolset `{toolset.name}`\n\n{toolset.summary[:1].upper()}{toolset.summary[1:]}.\n")
-        parts += [_tool_section(tool) for tool in offered]
+    for toolset, offered in _toolsets(workspace):
+        parts.append(f"\n## [Toolset `{toolset.name}`](tools/{toolset.name}.md)\n\n{_sentence(toolset.summary)}\n\n")
+        parts += ["| tool | effect | what it does |\n|---|---|---|\n"]
+        parts += [f"| `{tool.name}` | {tool.tool.effect.value} | {tool.description} |\n" for tool in offered]
     return "".join(parts)
+
+
+def toolset_pages(workspace: Workspace) -> dict[Path, str]:
+    """A page for each toolset, with every argument."""
+    return {
+        DOCS / "tools" / f"{toolset.name}.md": NOTE
+        + f"# Toolset `{toolset.name}`\n\n{_sentence(toolset.summary)} [All toolsets](../tools.md).\n"
+        + "".join(_tool_section(tool) for tool in offered)
+        for toolset, offered in _toolsets(workspace)
+    }
+
+
+def _toolsets(workspace: Workspace) -> list[tuple[Toolset, list[OfferedTool]]]:
+    # One toolset may come in several pieces, each on a service of its own: the first says what it is for.
+    named = {toolset.name: toolset for toolset in reversed(workspace.catalogue.toolsets)}
+    everything = workspace.catalogue.offered(local_user())
+    return [(one, [tool for tool in everything if tool.toolset == one.name]) for one in reversed(named.values())]
+
+
+def _sentence(summary: str) -> str:
+    return f"{summary[:1].upper()}{summary[1:]}."
 
 
 def _tool_section(offered: OfferedTool) -> str:
@@ -84,7 +108,7 @@ def _tool_section(offered: OfferedTool) -> str:
     marks += ["loses something for good"] if tool.destructive and tool.effect is Effect.WRITE else []
     marks += ["may become a task"] if tool.long else []
     marks += [f"also called {', '.join(f'`{alias}`' for alias in tool.aliases)}"] if tool.aliases else []
-    lines = [f"\n### `{offered.name}`\n\n{offered.description}\n\n*{'; '.join(marks)}*\n"]
+    lines = [f"\n## `{offered.name}`\n\n{offered.description}\n\n*{'; '.join(marks)}*\n"]
     properties: dict[str, Any] = offered.signature.input_schema.get("properties", {})
     required: list[str] = offered.signature.input_schema.get("required", [])
     if properties:
@@ -132,6 +156,7 @@ def resources_page(workspace: Workspace) -> str:
         "`subscriptions/listen`, older ones with `resources/subscribe`; at most one notification a second goes out for each.\n\n"
         "| address | type | what it is |\n|---|---|---|\n"
         "| `cellwright://status` | application/json | What is connected, offered and running. Can be watched. |\n"
+        f"| `{NOTEBOOK_VIEW}` | {VIEW_MIME} | A notebook, for hosts that show views (MCP Apps); named by tools, not listed |\n"
     )
     return NOTE + intro + "\n".join(rows) + "\n"
 
@@ -178,11 +203,15 @@ def generated() -> dict[Path, str]:
     files = {
         DOCS / "settings.md": settings_page(),
         DOCS / "tools.md": tools_page(workspace),
+        **toolset_pages(workspace),
         DOCS / "errors.md": errors_page(),
+        DOCS / "messages.md": NOTE + messages_page(ROOT / "src" / "cellwright"),
         DOCS / "resources.md": resources_page(workspace),
         DOCS / "command-line.md": command_line_page(),
         ROOT / "server.json": server_json(),
+        ROOT / "skills" / "cellwright" / "SKILL.md": skill(workspace),
     }
+    files[DOCS / "llms.txt"] = llms_txt(DOCS, files)
     for offered in workspace.catalogue.offered(local_user()):
         body = {"tokens": estimate_tokens(tool_text(offered)), "tool": tool_json(offered)}
         files[SNAPSHOTS / f"{offered.name}.json"] = json.dumps(body, indent=1, ensure_ascii=False) + "\n"
@@ -191,7 +220,7 @@ def generated() -> dict[Path, str]:
 
 def main() -> int:
     wanted = generated()
-    stale = [path for path in SNAPSHOTS.glob("*.json") if path not in wanted]
+    stale = [path for path in (*SNAPSHOTS.glob("*.json"), *(DOCS / "tools").glob("*.md")) if path not in wanted]
     changed = [path for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     if "--check" in sys.argv:
         for path in (*changed, *stale):

@@ -7,19 +7,25 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+import yaml
+
 from cellwright import __version__
 from cellwright.app.cli import make_parser
+from cellwright.app.clients import CLIENTS
 from cellwright.app.settings import SPECS, Settings
-from cellwright.app.workspace import local_user, make_workspace
+from cellwright.app.workspace import INSTRUCTIONS, local_user, make_workspace
 from cellwright.core.errors import INTERNAL_ERROR, error_types
 from requirements import requirement
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+LONGEST_SKILL = 70
+MOST_OF_A_SKILL = 1_024
 
 
 def documentation() -> str:
-    return "\n".join(page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
+    return "\n".join(page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md"))
 
 
 @requirement("docs:complete")
@@ -59,9 +65,62 @@ def test_generated_pages_are_up_to_date() -> None:
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    for page in [*DOCS.glob("*.md"), ROOT / "README.md"]:
+    for page in [*DOCS.rglob("*.md"), ROOT / "README.md"]:
         for target in re.findall(r"\]\((?!https?:|#|cursor:|vscode:)([^)#]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@requirement("docs:site")
+def test_everything_in_the_site_leads_somewhere(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    subprocess.run([sys.executable, DOCS / "site.py", site], check=True, timeout=60)
+    pages = {page: page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
+    for page, text in pages.items():
+        for target in re.findall(r'(?:href|src)="([^"]+)"', text):
+            address, _, anchor = target.partition("#")
+            if re.match(r"[a-z]+:", target):
+                continue
+            found = (page.parent / address).resolve() if address else page
+            assert found.is_file(), f"{page.name}: {target}"
+            assert not anchor or f'id="{anchor}"' in pages[found], f"{page.name}: {target}"
+    toolsets = make_workspace(Settings(toolsets=("all",)), "stdio").catalogue.toolsets
+    wanted = {
+        *(f"tools/{toolset.name}.html" for toolset in toolsets),
+        *(f"clients/{client}.html" for client in CLIENTS),
+    }
+    wanted |= {f"running/{way}.html" for way in ("stdio", "http", "extension", "hub")}
+    linked = set(re.findall(r'href="([^"#]+)"', pages[site / "index.html"]))
+    assert wanted - linked == set()
+    assert {page.relative_to(site).as_posix() for page in pages} - linked == set()
+
+
+@requirement("docs:messages")
+@pytest.mark.parametrize(
+    "message",
+    [
+        "unknown tool …",
+        "the token lacks the scope … that … needs",
+        "listening on … without a token would let everyone on the network in",
+        "cannot listen on …:…: …",
+    ],
+)
+def test_a_message_is_found_by_its_words(message: str) -> None:
+    assert f"| `{message}` |" in (DOCS / "messages.md").read_text(encoding="utf-8")
+
+
+@requirement("docs:skill")
+def test_the_skill_and_llms_txt_are_made_from_the_same_source() -> None:
+    skill = (ROOT / "skills" / "cellwright" / "SKILL.md").read_text(encoding="utf-8")
+    _, head, body = skill.split("---\n", 2)
+    fields = yaml.safe_load(head)
+    assert fields["name"] == "cellwright"
+    assert len(fields["description"]) <= MOST_OF_A_SKILL
+    assert len(skill.splitlines()) <= LONGEST_SKILL
+    assert INSTRUCTIONS in " ".join(body.split())
+    listed = (DOCS / "llms.txt").read_text(encoding="utf-8")
+    assert [
+        page for page in DOCS.rglob("*.md") if f"]({page.relative_to(DOCS)})" not in listed and ".src" not in page.name
+    ] == []
 
 
 @requirement("registry:server-json")

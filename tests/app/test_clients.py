@@ -21,7 +21,7 @@ from cellwright.core.errors import ConfigError, Conflict
 from cellwright.core.types import Secret
 from requirements import requirement
 
-DOCS = Path(__file__).parents[2] / "docs" / "clients.md"
+DOCS = Path(__file__).parents[2] / "docs" / "clients"
 URL = "https://notebooks.example.com/mcp"
 COMMAND = Entry(command="uvx", args=("cellwright",))
 TOKEN = Secret("cw_abc-123")
@@ -548,8 +548,9 @@ def documented_path(client: Client, platform: str) -> str:
 @requirement("clients:install:docs")
 @each_client
 def test_the_page_shows_the_commands_the_files_and_the_exact_text(client: Client) -> None:
-    page = DOCS.read_text(encoding="utf-8")
-    section = page.split(f"\n## {client.name}\n")[1].split("\n## ")[0]
+    section = (DOCS / f"{client.id}.md").read_text(encoding="utf-8")
+    assert section.startswith(f"# {client.name}\n")
+    assert f"[{client.name}](clients/{client.id}.md)" in DOCS.with_suffix(".md").read_text(encoding="utf-8")
     language = "toml" if client.id == "codex" else "json"
     assert f"```sh\ncellwright install {client.id}\n```" in section
     assert f"`cellwright install {client.id} --remove`" in section
@@ -565,5 +566,5 @@ def test_the_page_shows_the_commands_the_files_and_the_exact_text(client: Client
 
 @requirement("clients:install:docs")
 def test_the_page_has_the_one_click_links() -> None:
-    page = DOCS.read_text(encoding="utf-8")
+    page = "".join(one.read_text(encoding="utf-8") for one in DOCS.glob("*.md"))
     assert [name for name, link in links(COMMAND).items() if link not in page] == []

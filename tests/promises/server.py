@@ -4,6 +4,7 @@ PROMISES = {
     # tools and errors
     "tools:arguments:unknown": "An unknown argument is refused with the nearest known name, and nothing is done.",
     "tools:arguments:strict": "A value of the wrong type is refused: true is not 1, '5' is not 5, infinity is no number.",
+    "tools:arguments:nesting": "Arguments that are nested too deeply are refused in words that say so.",
     "tools:arguments:unicode": "Text with a lone surrogate is refused as an argument.",
     "tools:arguments:spellings": "Every argument is accepted in camelCase and in snake_case, but not in both at once.",
     "tools:schema:compact": "Schemas carry no titles, fold 'or null', inline what is used once, and outline results by their first level.",
@@ -65,6 +66,9 @@ PROMISES = {
     "code:sdk-seam": "The private name of the SDK that we use still is what we take it for.",
     "code:broad-excepts": "`except Exception` stands only at the edges of the process that are listed.",
     "docs:complete": "Every tool, toolset, flag, setting, error code and resource is in docs/.",
+    "docs:site": "`make docs` makes a site in which every link, picture and anchor leads somewhere, with a page for each client, way of running and toolset.",
+    "docs:messages": "Every message of the code is found by its exact words.",
+    "docs:skill": "SKILL.md is short and made from what clients are told when they connect; llms.txt names every page.",
     "docs:generated": "The generated parts of docs/ and server.json are up to date.",
     "registry:server-json": "server.json for the MCP registry agrees with pyproject.toml and the README.",
     "readme:two-commands": "The README shows the two commands, and the Makefile has them.",
