@@ -1,5 +1,6 @@
 """Project contexts on a real database of either engine, in a real folder."""
 
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
 
@@ -38,8 +39,7 @@ async def make_context(root: Path, where: Location) -> AsyncGenerator[MakeContex
     def make(limits: Limits | None = None, clock: Callable[[], float] | None = None) -> ProjectContext:
         database = open_database(where, MIGRATIONS)
         search = open_search(database, Models(EmbeddingChoice("none", "", None)))
-        more = {"clock": clock} if clock else {}
-        context = ProjectContext(root, database, search, Changes(), trace_of, limits=limits, **more)
+        context = ProjectContext(root, database, search, Changes(), trace_of, limits=limits, clock=clock or time.time)
         opened.append((context, search, database))
         return context
 

@@ -2,21 +2,29 @@
 
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cellwright.context.grep import Wanted, compiled, grep
 from cellwright.context.model import SecretFile, Unreadable
 from cellwright.context.paths import Root, is_secret
 from cellwright.context.reading import read_file
+from cellwright.context.resources import ContextResources
 from cellwright.context.service import ProjectContext
+from cellwright.context.uris import file_uri
 from cellwright.core.errors import CellwrightError, InvalidArgument, NotFound
+from cellwright.core.types import ALL_SCOPES, Call, Principal
 from requirements import requirement
 
+TRIES = int(os.environ.get("CELLWRIGHT_TEST_SWAPS", "1000"))
 Files = Callable[[Mapping[str, str]], None]
 
 
@@ -81,7 +89,10 @@ def test_a_link_swapped_in_between_leads_nowhere(root: Path) -> None:
     thread.start()
     seen: set[str] = set()
     try:
-        for _ in range(2_000):
+        tries, end = 0, time.monotonic() + 20
+        # Whoever swaps may have the machine to itself for a while: go on until the file was there at least once.
+        while tries < TRIES or ("inside" not in seen and time.monotonic() < end):
+            tries += 1
             try:
                 seen.add(read_file(Root(root), "d/x").text)
             except CellwrightError as error:
@@ -91,6 +102,32 @@ def test_a_link_swapped_in_between_leads_nowhere(root: Path) -> None:
         thread.join(10)
     assert "inside" in seen
     assert "outside" not in seen
+
+
+NAMES = ["a b.txt", "100%.txt", "a#b.txt", "q?.txt", "e\u0301.txt", "\u00e9.txt", "\U0001f600.txt", "A.txt", "a.txt", "a&b=c+d.txt",
+         "%41.txt", "x{y}.txt", "\u4e2d/\u6587.txt", "'\"`.txt"]  # fmt: skip
+
+
+@requirement("context:names")
+@pytest.mark.anyio
+async def test_files_with_odd_names_are_read_by_them(context: ProjectContext, files: Files) -> None:
+    files({name: f"this is {name}" for name in NAMES})
+    resources = ContextResources(context)
+    call = Call(Principal("ann", ALL_SCOPES))
+    for name in NAMES:
+        assert (await context.files.read(name)).text == f"this is {name}"
+        (content,) = await resources.read(call, file_uri(name))
+        assert content.body == f"this is {name}"
+    assert {one.path for one in context.files.readable()} == set(NAMES)
+    found = await context.files.grep("this is", "", case_sensitive=True, context_lines=0, limit=50)
+    assert {one.path for one in found.matches} == set(NAMES)
+
+
+@requirement("context:names")
+@given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=40))
+def test_addresses_and_paths_are_inverse(path: str) -> None:
+    assert unquote(file_uri(path).removeprefix("context://file/")) == path
+    assert re.fullmatch(r"context://[!-~]+", file_uri(path))
 
 
 @requirement("context:secrets")
@@ -177,15 +214,15 @@ async def test_dependencies_are_the_project_files_it_imports(context: ProjectCon
             "web/y.tsx": "", "web/z.js": "",
         }
     )  # fmt: skip
-    shown = await context.read_file("app/main.py", None, None, 1)
+    shown = await context.files.read("app/main.py", None, None, 1)
     assert [(one.path, one.imported_by, one.depth) for one in shown.dependencies] == [
         ("app/a.py", "app/main.py", 1),
         ("app/b.py", "app/main.py", 1),
     ]
     assert shown.dependencies[1].text == "thing = 1"
-    deeper = await context.read_file("app/main.py", None, None, 3)
+    deeper = await context.files.read("app/main.py", None, None, 3)
     assert ("app/c.py", "app/a.py", 2) in [(one.path, one.imported_by, one.depth) for one in deeper.dependencies]
-    script = await context.read_file("web/x.ts", None, None, 1)
+    script = await context.files.read("web/x.ts", None, None, 1)
     assert [one.path for one in script.dependencies] == ["web/y.tsx", "web/z.js"]
 
 
@@ -220,6 +257,67 @@ def test_lines_are_found_with_their_surroundings(root: Path, files: Files) -> No
     for wrong in ("(", "(?=x)", r"(a)\1", "", "x" * 2_000, "\ud800"):
         with pytest.raises(InvalidArgument):
             compiled(wrong, case_sensitive=True)
+
+
+@requirement("context:grep")
+def test_many_files_are_searched_as_if_one_by_one(root: Path, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are looked at many at a time: an expression must not see that."""
+    monkeypatch.setattr("cellwright.context.grep.BATCH_BYTES", 40)
+    texts = {
+        "a.txt": "one\nend", "b.txt": "", "c.txt": "begin\ntwo", "d.txt": "\n", "e.txt": "end\n\nbegin\n", "f.txt": "x" * 100,
+        "g.txt": "begin",
+    }  # fmt: skip
+    files(texts)
+    patterns = [
+        "end", "^begin", "end$", r"\Abegin", r"begin\z", r"end\s+begin", "[^x]+begin", "^$", "x*", r"\bend\b", "(?-m)^begin$",
+        "(?s)one.*end", "\\n", "never", "e", "(?i)END",
+    ]  # fmt: skip
+    for pattern in patterns:
+        wanted = Wanted(compiled(pattern, case_sensitive=True), "", 0, 500)
+        together = {(one.path, one.line) for one in grep(Root(root), wanted, 10).matches}
+        alone: set[tuple[str, int]] = set()
+        for name in texts:
+            found = grep(Root(root), Wanted(wanted.expression, name, 0, 500), 10)
+            alone |= {(one.path, one.line) for one in found.matches}
+        assert together == alone, pattern
+    assert {one.path for one in grep(Root(root), Wanted(compiled(r"\Abegin", case_sensitive=True)), 10).matches} == {
+        "c.txt",
+        "g.txt",
+    }
+
+
+@requirement("context:grep")
+def test_a_search_that_takes_too_long_says_what_it_has(root: Path, files: Files) -> None:
+    files({f"{number}.txt": "needle" for number in range(3)})
+    found = grep(Root(root), Wanted(compiled("nothing", case_sensitive=True)), 0)
+    assert (found.matches, found.timed_out) == ([], True)
+
+
+@requirement("context:listing")
+@pytest.mark.anyio
+async def test_who_indexes_the_workspace_gets_what_may_be_read(
+    context: ProjectContext, files: Files, root: Path
+) -> None:
+    files(
+        {
+            "src/a.py": "text",
+            ".env": "KEY=1",
+            ".ssh/config": "x",
+            "out/b.py": "",
+            ".gitignore": "out/\n",
+            "large.txt": "x" * 50,
+        }
+    )
+    (root / "link.py").symlink_to(root / "src" / "a.py")
+    (root / "picture.png").write_bytes(b"\x89PNG\0")
+    listed = {one.path: one for one in context.files.readable(largest=40)}
+    assert set(listed) == {".gitignore", "src/a.py", "picture.png"}
+    found = (root / "src" / "a.py").stat()
+    assert (listed["src/a.py"].size, listed["src/a.py"].modified) == (4, found.st_mtime_ns)
+    assert context.files.text("src/a.py") == "text"
+    assert [context.files.text(path) for path in ("picture.png", ".env", "gone", "../x")] == [None] * 4
+    assert context.files.exists("src/a.py")
+    assert not context.files.exists("gone")
 
 
 @requirement("context:grep:linear")

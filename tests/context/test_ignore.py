@@ -86,7 +86,7 @@ def as_git_sees(folder: Path) -> set[str]:
 def test_we_list_what_git_lists(tree: Path, top: list[str], inner: list[str]) -> None:
     (tree / ".gitignore").write_text("\n".join(top) + "\n", encoding="utf-8")
     (tree / "ab" / ".gitignore").write_text("\n".join(inner) + "\n", encoding="utf-8")
-    ours = {found.path for found in list_files(str(tree)).files}
+    ours = set(list_files(str(tree)).paths())
     assert ours == as_git_sees(tree), (top, inner)
 
 
@@ -111,5 +111,5 @@ def test_hand_picked_rules(tmp_path: Path) -> None:
     rules = "# all logs\r\n*.log\n!keep.log\n/out/*\n!/out/keep\ndoc/**/c.txt\nt1\nt2\\ \n[F]oo\n\\\n[z-a]\n[\n"
     (tmp_path / ".gitignore").write_text(rules, encoding="utf-8", newline="")
     (tmp_path / ".git" / "info" / "exclude").write_text("src/out/\n", encoding="utf-8")
-    assert {found.path for found in list_files(str(tmp_path)).files} == as_git_sees(tmp_path)
+    assert set(list_files(str(tmp_path)).paths()) == as_git_sees(tmp_path)
     assert "node_modules" in NEVER_ENTERED

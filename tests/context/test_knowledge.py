@@ -1,9 +1,6 @@
 """Sessions, discoveries, search, relevance and pages, on a real database."""
 
-import asyncio
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,7 +14,6 @@ from cellwright.context.relevance import Use, lowest_fifth, score
 from cellwright.context.service import Limits, ProjectContext
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.types import ALL_SCOPES, Call, Principal
-from cellwright.storage.location import Location
 from requirements import requirement
 
 pytestmark = pytest.mark.anyio
@@ -54,6 +50,8 @@ async def test_calls_of_every_part_are_in_the_callers_session(context: ProjectCo
     note(ANN, "scratch_read", {"scratch_id": "p1"}, "ok")
     note(ANN, "notebook_run_cell", {"notebook_id": "t1"}, "failed")
     note(ANN, "grep_codebase", {"pattern": "the refresh_token and 42"}, "ok")
+    note(ANN, "scratch_append_cell", {"cell": {"language": "md", "content": "## Why tokens expire\ntext"}}, "ok")
+    note(ANN, "insert_nb_cells", {"cells": [{"type": "code", "content": "# no heading"}, 7]}, "ok")
     note(ANN, "read_file", {"path": "gone.py"}, "NOT_FOUND")
     note(ANN, "list_nbs", {"path": "nb"}, "ok")
     note(ANN, "odd", {"path": ["x"], "query": 7, "scratch_id": "\0"}, "ok")
@@ -62,10 +60,10 @@ async def test_calls_of_every_part_are_in_the_callers_session(context: ProjectCo
         ("file", "src/auth/login.py", "context://file/src/auth/login.py", 3),
         ("notebook", "nb/a b.ipynb", "jupyter://nb/a%20b.ipynb", 1),
         ("pad", "p1", "scratchpad://p1", 1),
-        ("thinking", "t1", "notebook://t1", 1),
+        ("thinking", "t1", "", 1),
     }
-    assert (session.calls, session.failures, session.client) == (10, 2, "editor")
-    assert session.topics == ("auth", "refresh_token")
+    assert (session.calls, session.failures, session.client) == (12, 2, "editor")
+    assert session.topics == ("auth", "Why tokens expire", "refresh_token")
     (stored,) = await context.recent(ANN, 10)
     assert stored == session
     assert await context.recent(BOB, 10) == []
@@ -93,50 +91,12 @@ async def test_sessions_end_with_the_connection_and_after_silence(make_context: 
         SessionStatus.COMPLETED,
     ]
     clock.now += 31 * DAY
-    # One that nobody looked at for a month is archived: kept, but no longer recent.
-    assert len(await context.recent(ANN, 10)) <= 1
-
-
-CHILD = """
-import asyncio, sys, time
-from pathlib import Path
-from cellwright.app.context_traces import trace_of
-from cellwright.app.parts import MIGRATIONS
-from cellwright.context.recorder import Recorder
-from cellwright.core.types import ALL_SCOPES, Call, Principal, Secret
-from cellwright.storage.location import open_database
-
-async def main():
-    where = Secret(sys.argv[1]) if "://" in sys.argv[1] else Path(sys.argv[1])
-    database = open_database(where, MIGRATIONS)
-    recorder = Recorder(database, sys.argv[2], trace_of, time.time)
-    recorder.called(Call(Principal("ann", ALL_SCOPES)), "read_file", {"path": "a.py"}, "ok")
-    await recorder.flush()
-    print("written", flush=True)
-    await asyncio.sleep(60)
-
-asyncio.run(main())
-"""
-
-
-@requirement("context:sessions:end")
-async def test_a_session_of_a_killed_process_is_completed(context: ProjectContext, where: Location) -> None:
-    state = where if isinstance(where, Path) else where.reveal()
-    command = [sys.executable, "-c", CHILD, str(state), context._key]
-    child = await asyncio.to_thread(subprocess.Popen[str], command, stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    try:
-        assert (await asyncio.to_thread(child.stdout.readline)).strip() == "written"
-        (alive,) = await context.recent(ANN, 10)
-        assert alive.status is SessionStatus.ACTIVE
-    finally:
-        child.kill()
-        child.wait(10)
-        child.stdout.close()
-    (dead,) = await context.recent(ANN, 10)
-    assert dead.status is SessionStatus.COMPLETED
-    assert dead.ended == dead.last
-    assert [one.path for one in dead.touched] == ["a.py"]
+    # What ended more than a month ago is archived: kept, but no longer recent.
+    assert await context.recent(ANN, 10) == []
+    rows = await context._database.read(
+        lambda tx: tx.rows("SELECT status FROM context_sessions WHERE project = ?", context._key)
+    )
+    assert [status for (status,) in rows] == ["archived"] * 3
 
 
 @requirement("context:sessions:cost")
@@ -218,6 +178,31 @@ async def test_search_finds_everything_that_is_known(context: ProjectContext, fi
     assert hit.score > 0
 
 
+@requirement("context:search")
+async def test_search_follows_the_files(make_context: MakeContext, files: Files, root: Path) -> None:
+    files({"a.py": '"""Zebras."""\n', ".env": "zebra", "sub/b.py": "lion = 1\n"})
+    paths = [hit.path for hit in await make_context().search(ANN, "zebras", ("file",), "", 10)]
+    assert paths == ["a.py"]
+    (root / "a.py").unlink()
+    files({"sub/b.py": '"""Zebras, now here."""\n', "c.py": '"""Zebras as well."""\n'})
+    # Another process, which finds the index as the first one left it.
+    found = await make_context().search(ANN, "zebras", ("file",), "", 10)
+    assert {hit.path for hit in found} == {"sub/b.py", "c.py"}
+
+
+@requirement("context:page")
+async def test_a_page_gets_everything_as_plain_values(context: ProjectContext, files: Files) -> None:
+    files({".cellwright/project.yaml": "project:\n  name: Zoo\nmodules:\n  cats: {}\n"})
+    context.recorder.called(ANN, "read_file", {"path": "a.py"}, "ok")
+    await context.record(ANN, "rule", "Cats come first", "cats", "")
+    known = await context.knowledge(ANN)
+    assert (known.project.name, list(known.project.modules), known.archived) == ("Zoo", ["cats"], ())
+    assert [one.content for one in known.discoveries] == ["Cats come first"]
+    assert [[one.path for one in session.touched] for session in known.sessions] == [["a.py"]]
+    others = await context.knowledge(BOB)
+    assert (len(others.discoveries), others.sessions) == (1, ())
+
+
 @requirement("context:relevance")
 def test_scores_and_the_lowest_fifth() -> None:
     now = 100 * DAY
@@ -245,6 +230,8 @@ async def test_a_full_window_archives_what_is_hardly_used_and_using_it_brings_it
     assert "### m000" not in text
     assert "### m019" in text
     assert f"{len(share.archived)} modules that were hardly used are archived" in text
+    hits = await context.search(ANN, "m000", ("module",), "", 5)
+    assert hits[0].uri == "context://module/m000"
     assert "# Module: m000" in await context.module("m000")
     assert "m000" not in (await context.share(ANN)).archived
 

@@ -163,7 +163,7 @@ def test_a_change_is_seen_and_an_unchanged_file_is_not_read_again(tmp_path: Path
 def test_a_person_and_two_agents_at_once_lose_nothing(tmp_path: Path) -> None:
     """The person's editor saves as editors do: it reads, adds a line, writes beside and renames."""
     file = put(tmp_path, "# kept\nmodules:\n  auth:\n    patterns: []\n  person:\n    patterns:\n    - first\n")
-    rounds = 25
+    rounds = 15
     failures: list[BaseException] = []
 
     def agent(name: str) -> None:
@@ -220,7 +220,7 @@ for number in range(100000):
 @requirement("context:file:crash")
 def test_a_kill_in_the_middle_of_writing_leaves_a_whole_file(tmp_path: Path) -> None:
     file = put(tmp_path, "# kept\nmodules:\n  auth: {}\n")
-    for turn in range(4):
+    for turn in range(2):
         child = subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
         assert child.stdout is not None
         said = [child.stdout.readline() for _ in range(3 + turn)]

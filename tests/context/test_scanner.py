@@ -1,5 +1,6 @@
 """Scans of small projects of every kind, with the facts a person would state of them; and of trees that mean harm."""
 
+import ast
 import os
 import shutil
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import cellwright
+from cellwright.context.scanner.python_imports import statements
 from cellwright.context.scanner.scan import scan
 from requirements import requirement
 
@@ -182,26 +184,56 @@ def test_our_own_layers_are_found(tmp_path: Path) -> None:
     assert "src/cellwright/core/errors.py" in [one.path for one in modules["core"].key_files]
 
 
-PACKAGES = {
-    "httpx2": ({"_transports"}, "Python"),
-    "starlette": ({"middleware"}, "Python"),
-    "jinja2": (set[str](), "Python"),
-    "pydantic": ({"v1", "_internal"}, "Python"),
-    "tornado": ({"platform"}, "Python"),
-}
+PROGRAM = '''
+"""import quoted
+from quoted import too
+"""
+import one, two.three as t  # import comment
+from . import near
+from .pkg.deep import (  # a comment (with brackets)
+    a,
+    b,  # another)
+)
+import four; import five
+try: import six
+except ImportError: pass
+if TYPE_CHECKING: from seven import eight
+    from nine \\
+        import ten
+# import commented
+x = "import string"
+y = \'\'\'
+import quoted_again
+\'\'\'
+important = __import__("dynamic")
+from eleven import *
+from broken import (
+'''
 
 
-@requirement("context:scan:facts")
-@pytest.mark.parametrize("name", PACKAGES)
-def test_well_known_packages(tmp_path: Path, name: str) -> None:
-    folder = Path(pytest.__file__).parent.parent / name
-    shutil.copytree(folder, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
-    inner, language = PACKAGES[name]
-    found = scan(str(tmp_path))
-    assert found.project.stack[0] == language
-    assert inner <= set(found.project.modules)
-    assert name in found.project.modules
-    assert all((tmp_path / one.path).is_file() for module in found.project.modules.values() for one in module.key_files)
+@requirement("context:scan:imports")
+def test_the_imports_of_a_program_are_those_that_python_would_run() -> None:
+    assert [" ".join(one.split()) for one in statements(PROGRAM) if "(" not in one] == [
+        "import one, two.three as t",
+        "from . import near",
+        "import four",
+        "import five",
+        "import six",
+        "from seven import eight",
+        "from nine \\ import ten",
+        "from eleven import *",
+    ]
+    bracketed = [one for one in statements(PROGRAM) if "(" in one]
+    assert [one.partition("(")[0] for one in bracketed] == ["from .pkg.deep import "]
+    assert bracketed[0].endswith("# another)\n)")
+
+
+@requirement("context:scan:imports")
+def test_our_own_programs_import_what_ast_says() -> None:
+    for file in sorted(Path(cellwright.__file__).parent.rglob("*.py"))[::3]:
+        text = file.read_text(encoding="utf-8")
+        wanted = sum(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(ast.parse(text)))
+        assert len([one for one in statements(text) if one]) == wanted, file
 
 
 @requirement("context:scan:hostile")
@@ -236,7 +268,7 @@ def test_a_tree_that_means_harm_is_scanned_all_the_same(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.py")
     (tmp_path / "binary.py").write_bytes(os.urandom(10_000))
     found = scan(str(tmp_path))
-    paths = {one.path for one in found.files}
+    paths = set(found.files)
     assert "ok.py" in paths
     assert not any(path.startswith(("circle", "outside")) for path in paths)
     assert "pipe.py" not in paths

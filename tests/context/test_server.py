@@ -1,6 +1,8 @@
 """Project context through a real server and the official client, and through the command line."""
 
 import json
+import os
+import pty
 import re
 import subprocess
 import sys
@@ -12,11 +14,21 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 
+from cellwright.app.cli import main
 from requirements import requirement
 from support import HttpServer, clean_environ, http_client, http_server
 
 pytestmark = pytest.mark.anyio
-FLAGS = ("--toolsets", "workspace,context,scratch", "--rate", "0", "--embedding-model", "none")
+FLAGS = (
+    "--toolsets",
+    "workspace,context,scratch,thinking",
+    "--rate",
+    "0",
+    "--embedding-model",
+    "none",
+    "--log-level",
+    "debug",
+)
 FILES = {
     "pyproject.toml": '[project]\nname = "zoo"\n',
     "src/zoo/__init__.py": '"""The zoo."""\n',
@@ -65,6 +77,14 @@ async def test_an_agent_finds_its_way(server: HttpServer, mode: str) -> None:
         scanned = await call(client, "context_scan")
         assert scanned["modules"] == ["zoo", "cats", "dogs"]
         await call(client, "scratch_create", scratch_id=f"pad-{mode}")
+        book = await call(client, "notebook_create")
+        await call(
+            client,
+            "notebook_add_cell",
+            notebookId=book["notebookId"],
+            cellType="markdown",
+            source="# Counting cats\n\nSlowly.",
+        )
         assert "BARK" in (await call(client, "read_file", path="src/zoo/dogs/__init__.py"))["text"]
         overview = await text_of(client, "context://project/overview")
         assert overview.startswith("# Project: zoo\n")
@@ -73,7 +93,13 @@ async def test_an_agent_finds_its_way(server: HttpServer, mode: str) -> None:
         session = await text_of(client, "context://session/current")
         assert re.match(r"# Active Session\n\n\*\*Started:\*\* \d{4}-\d\d-\d\dT[\d:]+Z  \n\*\*Duration:\*\* ", session)
         assert "### src/zoo/dogs/__init__.py\n**Access Count:** " in session
-        assert f"**Resource:** scratchpad://pad-{mode}" in session
+        links = re.findall(r"\*\*Resource:\*\* (\S+)", session)
+        assert {f"scratchpad://pad-{mode}", book["uri"], "context://file/src/zoo/dogs/__init__.py"} <= set(links)
+        for link in links:
+            assert await text_of(client, link)
+        topics = session.partition("## Topics")[2].partition("## Activity")[0]
+        assert "- Counting cats\n" in topics
+        assert "- dogs\n" in topics
         assert re.search(r"- \*\*Tool Calls:\*\* \d+\n- \*\*Discoveries:\*\* \d+\n", session)
         recent = await text_of(client, "context://sessions/recent?limit=1")
         assert recent.startswith("# Recent Sessions (1)\n\n## Session ")
@@ -89,8 +115,12 @@ async def test_an_agent_finds_its_way(server: HttpServer, mode: str) -> None:
 
 
 @requirement("context:resources")
-async def test_errors_have_the_codes_and_data_of_the_contract(server: HttpServer, tmp_path: Path) -> None:
-    async with http_client(server) as client:
+async def test_errors_have_the_codes_and_data_of_the_contract(server: HttpServer) -> None:
+    async with http_client(server, "legacy") as client:
+        # A new connection has no session until it calls a tool.
+        code, message, data = await refusal(client, "context://session/current")
+        assert (code, message) == (-32602, "No active session")
+        assert (data["resource"], bool(data["reason"])) == ("context://session/current", True)
         await call(client, "context_scan")
         code, message, data = await refusal(client, "context://module/invalid")
         assert (code, message) == (-32602, "Module not found: invalid")
@@ -99,7 +129,8 @@ async def test_errors_have_the_codes_and_data_of_the_contract(server: HttpServer
         for uri in ("context://module/../../x", "context://module/..%2f..%2fx"):
             assert (await refusal(client, uri))[0] == -32602
         for limit in ("0", "-1", "101", "1e9", "NaN", "10;drop", "", "5&limit=6", "%00", "\u0661"):
-            code, _, data = await refusal(client, f"context://sessions/recent?limit={limit}")
+            uri = f"context://sessions/recent?limit={limit}"
+            code, _, data = await refusal(client, uri)
             assert (code, bool(data["reason"])) == (-32602, True), limit
         for uri in (
             "context://",
@@ -108,31 +139,67 @@ async def test_errors_have_the_codes_and_data_of_the_contract(server: HttpServer
             "context://session/other",
             "context://module/",
         ):
-            assert (await refusal(client, uri))[0] == -32600, uri
+            code, _, data = await refusal(client, uri)
+            assert (code, data["resource"], bool(data["reason"])) == (-32600, uri, True), uri
         assert (await refusal(client, "context://project/overview?x=1"))[0] == -32602
         assert (await refusal(client, "context://discoveries?type=thought"))[0] == -32602
         for uri in ("context://file/.env", "context://file/../x", "context://file/%2e%2e/x", "context://file/src"):
-            code, message, _ = await refusal(client, uri)
-            assert code == -32602
+            code, message, data = await refusal(client, uri)
+            assert (code, data["resource"]) == (-32602, uri)
             assert "CANARY" not in message
-    put(tmp_path / "root")
-    (tmp_path / "root" / ".cellwright").mkdir()
-    (tmp_path / "root" / ".cellwright" / "project.yaml").write_text("project: [\n", encoding="utf-8")
-    with http_server(tmp_path, *FLAGS) as broken:
-        async with http_client(broken) as client:
-            assert (await refusal(client, "context://session/current"))[:2] == (-32602, "No active session")
-            code, message, _ = await refusal(client, "context://project/overview")
-            assert code == -32603
+
+
+@requirement("context:resources", "context:file:broken", "context:secrets:logs")
+async def test_a_broken_project_file_is_an_error_of_its_own_and_hides_nothing_else(server: HttpServer) -> None:
+    file = server.log.parent / "root" / ".cellwright" / "project.yaml"
+    async with http_client(server) as client:
+        await call(client, "context_scan")
+        before = file.read_bytes()
+        try:
+            file.write_text("a: CANARY-0123456789\na: CANARY-0123456789\n", encoding="utf-8")
+            uri = "context://project/overview"
+            code, message, data = await refusal(client, uri)
+            assert (code, data["resource"], bool(data["reason"])) == (-32603, uri, True)
             assert "project.yaml line 2" in message
-            assert str(tmp_path) not in message
-            await client.list_resources()
+            assert str(server.log.parent) not in message
+            assert "CANARY" not in message
+            assert len((await client.list_resources()).resources) >= 4
+            result = await client.call_tool("context_scan", {})
+            assert result.is_error
+            assert "PROJECT_FILE_BROKEN" in str(result.structured_content) + str(result.content)
+        finally:
+            file.write_bytes(before)
+        assert (await text_of(client, uri)).startswith("# Project: zoo\n")
+    assert "CANARY" not in server.log.read_text(encoding="utf-8")
+
+
+@requirement("context:scan:large")
+async def test_a_scan_tells_its_client_how_far_it_is(server: HttpServer) -> None:
+    told: list[tuple[float, float | None]] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        assert message
+        told.append((progress, total))
+
+    async with http_client(server) as client:
+        result = await client.call_tool("context_scan", {}, progress_callback=hear)
+        assert not result.is_error
+    # The three files with code, of the five there are.
+    assert told[-1] == (3, 3)
+    assert told == sorted(told)
 
 
 @requirement("context:resources", "context:discoveries")
 async def test_watching_completion_and_discoveries(server: HttpServer) -> None:
     async with http_client(server) as client:
         await call(client, "context_scan")
-        watched = ["context://project/overview", "context://discoveries", "context://session/current"]
+        watched = [
+            "context://project/overview",
+            "context://discoveries",
+            "context://session/current",
+            "context://sessions/recent",
+            "context://module/cats",
+        ]
         async with client.listen(resource_subscriptions=watched) as heard:
             made = await call(client, "context_record", type="rule", content="Cats come first", module="cats")
             assert made["merged"] is False
@@ -149,6 +216,10 @@ async def test_watching_completion_and_discoveries(server: HttpServer) -> None:
         reference = ResourceTemplateReference(type="ref/resource", uri="context://module/{name}")
         done = await client.complete(reference, {"name": "name", "value": "d"})
         assert done.completion.values == ["dogs"]
+        reference = ResourceTemplateReference(type="ref/resource", uri="context://discoveries{?type,module}")
+        for argument, prefix, wanted in (("type", "de", ["decision"]), ("module", "C", ["cats"]), ("type", "x", [])):
+            done = await client.complete(reference, {"name": argument, "value": prefix})
+            assert done.completion.values == wanted
 
 
 @requirement("context:secrets")
@@ -163,28 +234,74 @@ async def test_no_tool_gives_a_secret(server: HttpServer) -> None:
             assert "CANARY-0123456789" not in str(await client.call_tool(tool, arguments)), tool
 
 
-def cellwright(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    where = ["--root", str(tmp_path / "root"), "--state-dir", str(tmp_path / "state")]
-    command = [sys.executable, "-m", "cellwright", *arguments, *where]
-    return subprocess.run(command, capture_output=True, text=True, timeout=50, check=False, env=clean_environ())
+def arguments(tmp_path: Path, *words: str) -> list[str]:
+    return [
+        *words,
+        "--root",
+        str(tmp_path / "root"),
+        "--state-dir",
+        str(tmp_path / "state"),
+        "--embedding-model",
+        "none",
+    ]
 
 
 @requirement("context:cli")
-def test_the_commands(tmp_path: Path) -> None:
+def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("CELLWRIGHT_")]:
+        monkeypatch.delenv(name)
+
+    def cellwright(*words: str) -> tuple[int, str, str]:
+        code = main(arguments(tmp_path, *words))
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
     put(tmp_path / "root")
-    made = cellwright(tmp_path, "init")
-    assert made.returncode == 0, made.stderr
-    assert "3 modules" in made.stdout
+    code, said, errors = cellwright("init")
+    assert code == 0, errors
+    assert "3 modules" in said
     file = tmp_path / "root" / ".cellwright" / "project.yaml"
     before = file.read_bytes()
-    again = json.loads(cellwright(tmp_path, "init", "--json").stdout)
+    again = json.loads(cellwright("init", "--json")[1])
     assert (again["changed"], file.read_bytes()) == (False, before)
-    assert cellwright(tmp_path, "show").stdout.startswith("# Project: zoo\n")
-    assert json.loads(cellwright(tmp_path, "show", "cats", "--json").stdout)["dependencies"] == ["dogs"]
-    missing = cellwright(tmp_path, "show", "cows")
-    assert (missing.returncode, "Module not found: cows" in missing.stderr) == (1, True)
-    status = json.loads(cellwright(tmp_path, "status", "--json").stdout)
+    shown = cellwright("show")[1]
+    assert shown.startswith("# Project: zoo\n")
+    assert "\x1b" not in shown
+    assert json.loads(cellwright("show", "--json")[1])["name"] == "zoo"
+    assert json.loads(cellwright("show", "cats", "--json")[1])["dependencies"] == ["dogs"]
+    code, _, errors = cellwright("show", "cows")
+    assert (code, "Module not found: cows" in errors) == (1, True)
+    status = json.loads(cellwright("status", "--json")[1])
     assert status["tokens"]["total"] > 0
+    assert (status["discoveries"], status["sessions"]) == (0, [])
+    said = cellwright("status")[1]
+    assert all(
+        heading in said for heading in ("Sessions\n", "Discoveries\n", "What a model would be given, in tokens\n")
+    )
     file.write_text("project: [\n", encoding="utf-8")
-    broken = cellwright(tmp_path, "init")
-    assert (broken.returncode, "line 2" in broken.stderr, file.read_text(encoding="utf-8")) == (1, True, "project: [\n")
+    code, _, errors = cellwright("init")
+    assert (code, "line 2" in errors, file.read_text(encoding="utf-8")) == (1, True, "project: [\n")
+
+
+@requirement("context:cli:colours")
+@pytest.mark.parametrize(("environ", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_colours_and_a_bar_are_for_people(tmp_path: Path, environ: dict[str, str], coloured: bool) -> None:
+    """A real terminal, as far as a program can tell."""
+    put(tmp_path / "root")
+    ours, theirs = pty.openpty()
+    try:
+        command = [sys.executable, "-m", "cellwright", *arguments(tmp_path, "init")]
+        environment = {**clean_environ(TERM="xterm"), **environ}
+        environment = (
+            environment if "NO_COLOR" in environ else {k: v for k, v in environment.items() if k != "NO_COLOR"}
+        )
+        done = subprocess.run(
+            command, stdin=theirs, stdout=theirs, stderr=theirs, timeout=50, check=False, env=environment
+        )
+        said = os.read(ours, 65_536).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == 0, said
+    assert ("\x1b[1m" in said) is coloured
+    assert "100%" in said

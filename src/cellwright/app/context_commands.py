@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -22,7 +23,13 @@ SHOWN = 5
 
 def init(settings: Settings, *, as_json: bool) -> int:
     with progress_bar("scan") as progress:
-        found = _with_context(settings, lambda context, _call: context.scan(progress))
+
+        def show(done: int, total: int) -> None:
+            # How many files there are is known only when all have been listed.
+            if total:
+                progress(done, total)
+
+        found = _with_context(settings, lambda context, _call: context.scan(show))
     if as_json:
         _say(json.dumps(asdict(found), indent=2))
         return 0
@@ -101,7 +108,7 @@ def _with_context(settings: Settings, work: Callable[[ProjectContext, Call], Awa
 
 
 def _strong(text: str) -> str:
-    return f"\033[1m{text}\033[0m" if sys.stdout.isatty() else text
+    return f"\033[1m{text}\033[0m" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
 
 
 def _say(text: str) -> None:

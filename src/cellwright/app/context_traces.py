@@ -1,10 +1,11 @@
 """What a tool call was about, for the record of sessions: the one place that knows the arguments of all the parts."""
 
+import re
 from collections.abc import Mapping
-from typing import Any
-from urllib.parse import quote
+from typing import Any, cast
+from urllib.parse import quote, unquote
 
-from cellwright.context.model import Touched
+from cellwright.context.model import THINKING, Touched
 from cellwright.context.recorder import Trace
 from cellwright.storage.words import words_of
 
@@ -13,12 +14,20 @@ SHORTEST_TERM = 3
 MOST_TERMS = 6
 FILE_ARGUMENTS = ("path", "notebook_path", "newPath", "new_path", "copyPath", "copy_path")
 QUERY_ARGUMENTS = ("query", "pattern")
+KIND_ARGUMENTS = ("cell_type", "cellType", "kind", "type", "language")
+SOURCE_ARGUMENTS = ("source", "content", "text", "cell_source")
+MARKDOWN = ("markdown", "md")
+LONGEST_HEADING = 60
+_HEADING = re.compile(r"\s*#{1,6}[ \t]+([^\n]+)")
 # Words that say nothing about what a search was for.
 SMALL_WORDS = frozenset(
     ["and", "are", "class", "def", "does", "find", "for", "from", "function", "how", "import", "not", "return", "that", "the", "this",
      "use", "used", "what", "when", "where", "which", "with"]
 )  # fmt: skip
 FOLDER_TOOLS = frozenset({"list_nbs", "list_documents", "list_files", "search_nbs"})
+EXCHANGE_TOOLS = frozenset({"export_notebook", "import_notebook"})
+NOBODY = ("", "scratchpad://", "notebook://", "notebook://current")
+"""Addresses that name nothing by themselves."""
 
 
 def trace_of(tool: str, arguments: Mapping[str, Any]) -> Trace:
@@ -31,11 +40,43 @@ def trace_of(tool: str, arguments: Mapping[str, Any]) -> Trace:
         touched.append(Touched("pad", pad, f"scratchpad://{quote(pad, safe='')}"))
     thinking = _text(arguments, "notebook_id") or _text(arguments, "notebookId")
     if thinking:
-        touched.append(Touched("thinking", thinking, f"notebook://{quote(thinking, safe='')}"))
+        touched.append(Touched(THINKING, thinking))
+    if tool in EXCHANGE_TOOLS:
+        touched += [_addressed(value) for name in ("source", "into") if (value := _text(arguments, name)) not in NOBODY]
     terms = [term for name in QUERY_ARGUMENTS for term in _terms(_text(arguments, name))]
+    terms += _headings(arguments)
     if tool == "context_record" and (module := _text(arguments, "module")):
         terms.append(module)
     return Trace(tuple(touched), tuple(terms), discovery=tool == "context_record")
+
+
+def _headings(arguments: Mapping[str, Any]) -> list[str]:
+    """The headings of markdown that a call writes: what the author says it is about."""
+    inner: object = arguments.get("cells")
+    cells = cast("list[object]", inner)[:MOST_TERMS] if isinstance(inner, list) else []
+    written = (arguments, arguments.get("cell"), *cells)
+    found = [_heading(cast("Mapping[str, Any]", one)) for one in written if isinstance(one, Mapping)]
+    return [heading for heading in found if heading]
+
+
+def _heading(cell: Mapping[str, Any]) -> str:
+    if not any(cell.get(name) in MARKDOWN for name in KIND_ARGUMENTS):
+        return ""
+    source = next((value for name in SOURCE_ARGUMENTS if isinstance(value := cell.get(name), str)), "")
+    found = _HEADING.match(source[:LONGEST])
+    text = found[1].strip() if found else ""
+    return text if len(text) <= LONGEST_HEADING and text.isprintable() else ""
+
+
+def _addressed(given: str) -> Touched:
+    """What is named as the conversions name things: a pad, a thinking notebook, else a file."""
+    scheme, _, rest = given.partition("://")
+    if scheme == "scratchpad":
+        pad = rest.partition("/")[0]
+        return Touched("pad", pad, f"scratchpad://{quote(pad, safe='')}")
+    if scheme == "notebook":
+        return Touched("thinking", rest.rpartition("/")[2], f"notebook://{quote(rest)}")
+    return _file(unquote(rest) if scheme == "jupyter" and rest else given)
 
 
 def _file(path: str) -> Touched:

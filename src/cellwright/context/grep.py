@@ -7,14 +7,15 @@ not searched; of a very long file only the beginning is. The search ends at its 
 import os
 import re
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-from cellwright.context.paths import ManyFiles, Root, is_secret
-from cellwright.context.scanner.walk import walk
+from cellwright.context.paths import ManyFiles, Root, is_secret_folder, is_secret_name
+from cellwright.context.scanner.walk import Folder, walk
 from cellwright.core.clean import clean
 from cellwright.core.errors import InvalidArgument, Unavailable
 
@@ -23,6 +24,11 @@ LONGEST_LINE = 400
 LONGEST_PATTERN = 1_000
 BINARY_LOOK = 1_024
 PROGRAM_MEMORY = 8 << 20
+BATCH_BYTES = 1 << 20
+NEWLINE = ord("\n")
+LINES = b"(?m)"
+"""Lines, not the file, have a beginning and an end."""
+OF_THE_WHOLE_TEXT = (b"\\A", b"\\z", b"(?")
 
 
 class _Found(Protocol):
@@ -33,7 +39,9 @@ class _Found(Protocol):
 class Expression(Protocol):
     """A compiled expression of a linear-time engine."""
 
-    def search(self, text: bytes, pos: int = 0) -> _Found | None: ...
+    @property
+    def pattern(self) -> bytes: ...
+    def search(self, text: bytes | memoryview, pos: int = 0) -> _Found | None: ...
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,11 @@ class Wanted:
     context_lines: int = 2
     limit: int = 50
 
+    @property
+    def by_batch(self) -> bool:
+        """Whether the expression means the same in a file and in several files one after the other: no end of the text, no flags."""
+        return not any(mark in self.expression.pattern.removeprefix(LINES) for mark in OF_THE_WHOLE_TEXT)
+
 
 def compiled(pattern: str, *, case_sensitive: bool) -> Expression:
     """The expression, or InvalidArgument with the engine's own words."""
@@ -84,8 +97,7 @@ def compiled(pattern: str, *, case_sensitive: bool) -> Expression:
     options.max_mem = PROGRAM_MEMORY
     options.case_sensitive = case_sensitive
     try:
-        # (?m): lines, not the file, have a beginning and an end.
-        return cast("Expression", engine.compile(f"(?m){pattern}".encode(), options))
+        return cast("Expression", engine.compile(LINES + pattern.encode(), options))
     except (engine.error, UnicodeEncodeError) as error:
         said = error.args[0] if error.args else error
         why = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
@@ -96,28 +108,96 @@ def compiled(pattern: str, *, case_sensitive: bool) -> Expression:
 
 
 def grep(root: Root, wanted: Wanted, seconds: float) -> Matches:
-    """Search every file, in the order of their paths. Blocks: call it off the event loop."""
+    """Search every file, in the order of the walk. Blocks: call it off the event loop."""
     end = time.monotonic() + seconds
-    real = os.path.realpath(root.folder)
     matches: list[Match] = []
     searched = 0
-    # One file after the other: more threads only wait for each other, the engine is faster than opening a file.
-    with ManyFiles(real) as files:
-        for path in _candidates(root, real, wanted.file_pattern):
-            if len(matches) > wanted.limit or time.monotonic() >= end:
-                break
-            searched += 1
-            matches += _search_file(files, path, wanted)
-        else:
-            return Matches(matches[: wanted.limit], searched, len(matches) > wanted.limit)
-    return Matches(matches[: wanted.limit], searched, len(matches) > wanted.limit, len(matches) <= wanted.limit)
+    for batch in _batches(root, wanted.file_pattern):
+        searched += batch.files
+        matches += _search(batch, wanted, wanted.limit + 1 - len(matches))
+        if len(matches) > wanted.limit:
+            return Matches(matches[: wanted.limit], searched, truncated=True)
+        if time.monotonic() >= end:
+            return Matches(matches, searched, timed_out=True)
+    return Matches(matches, searched)
 
 
-def _candidates(root: Root, real: str, file_pattern: str) -> Iterator[str]:
+def readable_folders(root: Root) -> Iterator[Folder]:
+    """The folders of the project with the files that may be read: without those that hold secrets, unless they are allowed."""
+    for folder in walk(os.path.realpath(root.folder)):
+        if root.secrets:
+            yield folder
+        elif not is_secret_folder(folder.path):
+            yield Folder(folder.path, [entry for entry in folder.files if not is_secret_name(entry.name)])
+
+
+@dataclass
+class _Batch:
+    """Text files one after the other in one room, a line end between them: most batches fit an expression nowhere.
+
+    One look at a megabyte costs much less than a look at each of its files.
+    """
+
+    room: bytearray
+    paths: list[str] = field(default_factory=list[str])
+    starts: list[int] = field(default_factory=list[int])
+    end: int = 0
+    files: int = 0
+    """How many were read, those that are not text as well."""
+
+    def add(self, path: str, size: int) -> None:
+        """Keep what was just read at the end, if it is text."""
+        if size < 0 or self.room.find(0, self.end, self.end + min(size, BINARY_LOOK)) >= 0:
+            return
+        self.paths.append(path)
+        self.starts.append(self.end)
+        self.end += size + 1
+        self.room[self.end - 1] = NEWLINE
+
+    def file(self, number: int) -> bytes:
+        stop = self.starts[number + 1] if number + 1 < len(self.starts) else self.end
+        return bytes(memoryview(self.room)[self.starts[number] : stop - 1])
+
+
+def _batches(root: Root, file_pattern: str) -> Iterator[_Batch]:
     fits = path_filter(file_pattern)
-    for path, _ in walk(real):
-        if fits(path) and (root.secrets or not is_secret(path)):
-            yield path
+    room = bytearray(BATCH_BYTES + LARGEST_SEARCHED + 1)
+    view = memoryview(room)
+    batch = _Batch(room)
+    with ManyFiles(os.path.realpath(root.folder)) as files:
+        for folder in readable_folders(root):
+            prefix = folder.prefix
+            for entry in folder.files:
+                path = prefix + entry.name
+                if not fits(path):
+                    continue
+                batch.files += 1
+                batch.add(
+                    path, files.read_into(view[batch.end : batch.end + LARGEST_SEARCHED], folder.path, entry.name)
+                )
+                if batch.end >= BATCH_BYTES:
+                    yield batch
+                    batch = _Batch(room)
+    yield batch
+
+
+def _search(batch: _Batch, wanted: Wanted, most: int) -> list[Match]:
+    """The matching lines of a batch, file by file."""
+    found: list[Match] = []
+    if not wanted.by_batch:
+        for number in range(len(batch.paths)):
+            found += _matching_lines(batch, number, wanted, most - len(found))
+        return found
+    text = memoryview(batch.room)[: batch.end]
+    position = 0
+    while len(found) < most and batch.paths and (first := wanted.expression.search(text, position)) is not None:
+        # Nothing before it can fit. The file itself decides: what was found may reach over its end.
+        number = bisect_right(batch.starts, first.start()) - 1
+        found += _matching_lines(batch, number, wanted, most - len(found))
+        if number + 1 == len(batch.starts):
+            break
+        position = batch.starts[number + 1]
+    return found
 
 
 def path_filter(file_pattern: str) -> Callable[[str], bool]:
@@ -140,32 +220,29 @@ def _glob(pattern: str) -> re.Pattern[str]:
     return re.compile(inner, re.DOTALL)
 
 
-def _search_file(files: ManyFiles, path: str, wanted: Wanted) -> list[Match]:
-    data = files.read(path, LARGEST_SEARCHED)
-    if data is None or b"\0" in data[:BINARY_LOOK] or wanted.expression.search(data) is None:
-        return []
-    return list(_matching_lines(path, data, wanted))
-
-
-def _matching_lines(path: str, data: bytes, wanted: Wanted) -> Iterator[Match]:
-    """Each matching line once; one more than the limit, so that the caller knows that there are more."""
+def _matching_lines(batch: _Batch, number: int, wanted: Wanted, most: int) -> Iterator[Match]:
+    """Each matching line of a file once, `most` of them."""
+    path, data = batch.paths[number], batch.file(number)
+    first = wanted.expression.search(data)
+    if first is None:
+        return
     lines = data.split(b"\n")
-    position, number, start = 0, 0, 0
-    for _ in range(wanted.limit + 1):
-        if position > len(data) or (found := wanted.expression.search(data, position)) is None:
-            return
-        while number < len(lines) - 1 and start + len(lines[number]) < found.start():
-            start += len(lines[number]) + 1
-            number += 1
+    line, start = 0, 0
+    for _ in range(most):
+        while line < len(lines) - 1 and start + len(lines[line]) < first.start():
+            start += len(lines[line]) + 1
+            line += 1
         around = wanted.context_lines
         yield Match(
             path,
-            number + 1,
-            _shown(lines[number]),
-            [_shown(line) for line in lines[max(number - around, 0) : number]],
-            [_shown(line) for line in lines[number + 1 : number + 1 + around]],
+            line + 1,
+            _shown(lines[line]),
+            [_shown(text) for text in lines[max(line - around, 0) : line]],
+            [_shown(text) for text in lines[line + 1 : line + 1 + around]],
         )
-        position = start + len(lines[number]) + 1
+        position = start + len(lines[line]) + 1
+        if position > len(data) or (first := wanted.expression.search(data, position)) is None:
+            return
 
 
 def _shown(line: bytes) -> str:

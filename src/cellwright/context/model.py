@@ -1,6 +1,6 @@
 """The project and its modules, as values; what can be wrong with them; and how much each part is still worth."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -116,17 +116,23 @@ class Project:
             )
         return found
 
-    def module_of(self, path: str) -> str | None:
-        """The module a file belongs to: the one with the key file, or whose key files lie deepest above it."""
-        best, depth = None, -1
+    def finder(self) -> Callable[[str], str | None]:
+        """Tells the module a file belongs to: the one with the key file, or whose key files lie deepest above it."""
+        files: dict[str, str] = {}
+        folders: dict[str, str] = {}
         for module in self.modules.values():
             for one in module.key_files:
-                folder = one.path.rpartition("/")[0]
-                if one.path == path:
-                    return module.name
-                if folder and path.startswith(f"{folder}/") and len(folder) > depth:
-                    best, depth = module.name, len(folder)
-        return best
+                files.setdefault(one.path, module.name)
+                folders.setdefault(one.path.rpartition("/")[0], module.name)
+        folders.pop("", None)
+
+        def module_of(path: str) -> str | None:
+            found, folder = files.get(path), path
+            while found is None and (folder := folder.rpartition("/")[0]):
+                found = folders.get(folder)
+            return found
+
+        return module_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +150,10 @@ class Discovery:
     times: int = 1
     """How often it was recorded."""
     archived: bool = False
+
+
+THINKING = "thinking"
+"""What is touched that has an address which only its own part knows."""
 
 
 @dataclass(frozen=True, slots=True)

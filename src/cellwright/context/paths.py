@@ -8,11 +8,11 @@ import errno
 import os
 import re
 import stat
+import sys
 import unicodedata
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Self
 from urllib.parse import unquote
@@ -24,25 +24,40 @@ MAX_PATH = 4_000
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\\]")
 _DRIVE = re.compile(r"[A-Za-z]:")
 
-SECRET_NAMES = (
-    ".env", ".env.*", "*.env", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.asc", "*.gpg",
-    "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_*_sk", ".netrc", "_netrc", ".pgpass", ".npmrc", ".yarnrc.yml", ".pypirc",
-    ".htpasswd", ".git-credentials", ".dockercfg", "credentials", "credentials.*", "client_secret*.json", "service-account*.json",
-    "service_account*.json", "secrets.*", "secret.*", "*.tfstate", "*.tfvars", "kubeconfig", "token", "tokens.json", "*.token", ".boto",
+SECRET_NAMES = frozenset(
+    {
+        ".env", ".envrc", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", ".netrc", "_netrc", ".pgpass", ".npmrc", ".yarnrc.yml", ".pypirc",
+        ".htpasswd", ".git-credentials", ".dockercfg", "credentials", "kubeconfig", "token", "tokens.json", ".boto",
+    }
 )  # fmt: skip
+SECRET_BEGINNINGS = (".env.", "credentials.", "secrets.", "secret.")
+SECRET_ENDINGS = (
+    ".env", ".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".asc", ".gpg", ".tfstate", ".tfvars", ".token",
+)  # fmt: skip
+_SECRET_SHAPES = re.compile(r"id_.*_sk|(?:client_secret|service-account|service_account).*\.json", re.DOTALL)
 SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".git", ".hg", ".svn"})
-SAMPLES = (".example", ".sample", ".template", ".dist", ".pub")
-SOURCES = (".py", ".js", ".ts", ".go", ".rs", ".java", ".cs")
+NO_SECRETS = (".example", ".sample", ".template", ".dist", ".pub", ".py", ".js", ".ts", ".go", ".rs", ".java", ".cs")
+"""Samples and programs."""
 
 
 def is_secret(path: str) -> bool:
     """Whether a file by its name holds secrets, or lies in a folder that does. Samples and programs do not."""
-    *folders, name = path.casefold().split("/")
-    if SECRET_FOLDERS & set(folders):
-        return True
-    if name.endswith((*SAMPLES, *SOURCES)):
-        return False
-    return any(fnmatchcase(name, pattern) for pattern in SECRET_NAMES)
+    folder, _, name = path.rpartition("/")
+    return is_secret_folder(folder) or is_secret_name(name)
+
+
+def is_secret_folder(path: str) -> bool:
+    return bool(path) and not SECRET_FOLDERS.isdisjoint(path.casefold().split("/"))
+
+
+def is_secret_name(name: str) -> bool:
+    lower = name.casefold()
+    return not lower.endswith(NO_SECRETS) and (
+        lower in SECRET_NAMES
+        or lower.startswith(SECRET_BEGINNINGS)
+        or lower.endswith(SECRET_ENDINGS)
+        or _SECRET_SHAPES.fullmatch(lower) is not None
+    )
 
 
 def _disguised(name: str) -> bool:
@@ -166,28 +181,34 @@ class ManyFiles:
             os.close(self._folder[1])
             self._folder = None
 
-    def read(self, path: str, largest: int) -> bytes | None:
-        """The beginning of a file; None if it cannot be read."""
+    def read_into(self, room: memoryview, folder: str, name: str) -> int:
+        """Read the beginning of a file, as far as there is room. How many bytes that were; -1 if it cannot be read."""
         try:
-            descriptor = self._open(path)
+            descriptor = self._open(folder, name)
         except OSError:
-            return None
+            return -1
         try:
-            # Asking for no more than there is saves room for the largest file allowed, each time.
-            return os.read(descriptor, min(os.fstat(descriptor).st_size + 1, largest))
+            return _read_into(descriptor, room)
         except OSError:
-            return None
+            return -1
         finally:
             os.close(descriptor)
 
-    def _open(self, path: str) -> int:
+    def _open(self, folder: str, name: str) -> int:
         if not _BY_FOLDER:
-            return open_below(self._root, path)
-        folder, _, name = path.rpartition("/")
+            return open_below(self._root, f"{folder}/{name}".lstrip("/"))
         if self._folder is None or self._folder[0] != folder:
             self.__exit__()
             self._folder = (folder, _open_folder(self._root, folder))
         return os.open(name, _FLAGS, dir_fd=self._folder[1])
+
+
+def _read_into(descriptor: int, room: memoryview) -> int:
+    if sys.platform != "win32":
+        return os.readv(descriptor, (room,))
+    data = os.read(descriptor, len(room))
+    room[: len(data)] = data
+    return len(data)
 
 
 def _refusal(text: str, error: OSError) -> NotFound | Unreadable:

@@ -62,10 +62,13 @@ class ProjectFile:
             self._cached = None
             return None
         if self._cached is None or self._cached.stamp != stamp:
-            text = _text(path)
+            found = _contents(path)
+            if found is None:
+                return None
             _, yaml = _yaml()
             shown = self._shown
-            self._cached = _Cached(stamp, yaml.project_of(yaml.parse(text, shown), shown) if text else Project())
+            project = yaml.project_of(yaml.parse(found.text, shown), shown) if found.text else Project()
+            self._cached = _Cached(found.stamp, project)
         return self._cached.project
 
     def merge(self, found: Project) -> bool:
@@ -83,13 +86,16 @@ class ProjectFile:
         _folder(path.parent)
         with _lock(path.parent):
             for _attempt in range(WRITE_ATTEMPTS):
-                before = _text(path)
+                found = _contents(path)
+                before = found.text if found else None
                 document = yaml.parse(before or "", self._shown)
-                yaml.project_of(document, self._shown)
+                project = yaml.project_of(document, self._shown)
                 if not change(document):
+                    self._cached = _Cached(found.stamp, project) if found else None
                     return False
-                if _replace(path, before, yaml.dump(document, before or "")):
-                    self._cached = None
+                stamp = _replace(path, before, yaml.dump(document, before or ""))
+                if stamp is not None:
+                    self._cached = _Cached(stamp, yaml.project_of(document, self._shown))
                     return True
         raise Conflict(
             f"{self._shown} is being written by somebody else all the time; nothing was changed",
@@ -115,33 +121,50 @@ def _yaml():  # noqa: ANN202 - the two modules, with their own types
 
 def _stamp(path: Path) -> _Stamp | None:
     try:
-        found = path.stat()
+        return _stamp_of(path.stat())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise BrokenProjectFile(
-            f"{path.name} cannot be read: {error.strerror}", hint="check its permissions"
-        ) from error
+        raise _unreadable(path, error) from error
+
+
+def _stamp_of(found: os.stat_result) -> _Stamp:
     return _Stamp(found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-def _text(path: Path) -> str | None:
+def _unreadable(path: Path, error: OSError) -> BrokenProjectFile:
+    return BrokenProjectFile(f"{path.name} cannot be read: {error.strerror}", hint="check its permissions")
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    text: str
+    stamp: _Stamp
+    """As it was before the text was read: whoever writes after that makes another one."""
+
+
+def _contents(path: Path) -> _Contents | None:
+    """What is in the file; None if there is none."""
     try:
         with path.open("rb") as opened:
+            stamp = _stamp_of(os.fstat(opened.fileno()))
             data = opened.read(LARGEST + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise BrokenProjectFile(
-            f"{path.name} cannot be read: {error.strerror}", hint="check its permissions"
-        ) from error
+        raise _unreadable(path, error) from error
     if len(data) > LARGEST:
         raise BrokenProjectFile(f"{path.name} is larger than {LARGEST:,} bytes", hint="shorten it")
     try:
-        return data.decode("utf-8-sig")
+        return _Contents(data.decode("utf-8-sig"), stamp)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise BrokenProjectFile(f"{path.name} line {line} is not UTF-8", hint="save the file as UTF-8") from error
+
+
+def _text(path: Path) -> str | None:
+    found = _contents(path)
+    return found.text if found else None
 
 
 def _folder(folder: Path) -> None:
@@ -153,8 +176,8 @@ def _folder(folder: Path) -> None:
         ) from error
 
 
-def _replace(path: Path, before: str | None, after: str) -> bool:
-    """Put the new text in place, unless somebody changed the file since `before` was read."""
+def _replace(path: Path, before: str | None, after: str) -> _Stamp | None:
+    """Put the new text in place, unless somebody changed the file since `before` was read: None then, else the stamp it has."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         mode = path.stat().st_mode & 0o777 if before is not None else 0o644
@@ -163,13 +186,14 @@ def _replace(path: Path, before: str | None, after: str) -> bool:
             opened.write(after)
             opened.flush()
             os.fsync(opened.fileno())
+        stamp = _stamp(draft)
         if not _put_in_place(draft, path, before, after):
-            return False
+            return None
         _sync_folder(path.parent)
     except OSError as error:
         raise Unavailable(f"{path.name} cannot be written: {error.strerror}", hint="it was not changed") from error
     else:
-        return True
+        return stamp
     finally:
         draft.unlink(missing_ok=True)
 

@@ -1,11 +1,13 @@
 """Reading files of the project: text as a person would see it, notebooks as cells, with the files they import."""
 
+import json
 import os
 from dataclasses import dataclass, field
+from typing import cast
 
 from cellwright.context.model import SecretFile, Unreadable
 from cellwright.context.paths import Root
-from cellwright.context.scanner.imports import Layout, imports_of
+from cellwright.context.scanner.imports import Imports
 from cellwright.core.clean import clean
 from cellwright.core.errors import CellwrightError, InvalidArgument
 from cellwright.core.formats.formats import FORMATS
@@ -98,8 +100,8 @@ def _fitting(lines: list[str], tokens: int) -> list[str]:
 def as_cells(text: str) -> str:
     """A notebook as its cells, in the way notebooks are written as scripts. Outputs are left out."""
     try:
-        book = FORMATS["ipynb"].decode(text)
-    except InvalidFormat:
+        book = FORMATS["ipynb"].decode(_without_outputs(text))
+    except (InvalidFormat, ValueError, RecursionError):
         return text
     parts: list[str] = []
     for number, cell in enumerate(book.cells):
@@ -108,8 +110,18 @@ def as_cells(text: str) -> str:
     return "\n\n".join(parts)
 
 
+def _without_outputs(text: str) -> str:
+    """They are the larger part of most notebooks, and nobody asked for them."""
+    book: object = json.loads(text)
+    cells: object = cast("dict[str, object]", book).get("cells") if isinstance(book, dict) else None
+    for cell in cast("list[object]", cells) if isinstance(cells, list) else ():
+        if isinstance(cell, dict) and "outputs" in cell:
+            cell["outputs"] = []
+    return json.dumps(book)
+
+
 def dependencies(
-    root: Root, layout: Layout, path: str, depth: int, tokens: int = DEPENDENCY_TOKENS
+    root: Root, imports: Imports, path: str, depth: int, tokens: int = DEPENDENCY_TOKENS
 ) -> list[Dependency]:
     """The files that a file imports, and what they import, breadth first, each once."""
     found: list[Dependency] = []
@@ -118,7 +130,7 @@ def dependencies(
     for deep in range(1, min(depth, DEEPEST) + 1):
         following: list[str] = []
         for importer in level:
-            for target in _imports(root, layout, importer):
+            for target in _imports(root, imports, importer):
                 if target in seen or len(found) >= MOST_DEPENDENCIES:
                     continue
                 seen.add(target)
@@ -129,14 +141,14 @@ def dependencies(
     return [_with_text(root, one, share) for one in found]
 
 
-def _imports(root: Root, layout: Layout, path: str) -> list[str]:
+def _imports(root: Root, imports: Imports, path: str) -> list[str]:
     try:
         real, text = read_text(root, path)
     except CellwrightError:
         return []
     if real.endswith(".ipynb"):
-        return imports_of(f"{real}.py", as_cells(text), layout)
-    return imports_of(real, text, layout)
+        return imports.of(f"{real}.py", as_cells(text))
+    return imports.of(real, text)
 
 
 def _with_text(root: Root, one: Dependency, tokens: int) -> Dependency:

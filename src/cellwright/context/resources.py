@@ -3,18 +3,24 @@
 import re
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from urllib.parse import parse_qsl, quote, unquote
+from urllib.parse import parse_qsl, unquote
 
 from cellwright.context.model import DiscoveryType
-from cellwright.context.service import CURRENT_URI, DISCOVERIES_URI, OVERVIEW_URI, RECENT_URI, ProjectContext
+from cellwright.context.service import ProjectContext
+from cellwright.context.uris import (
+    CURRENT_URI,
+    DISCOVERIES_URI,
+    MODULE_PREFIX,
+    OVERVIEW_URI,
+    RECENT_URI,
+    module_uri,
+)
 from cellwright.core.errors import CellwrightError, InvalidArgument, InvalidUri
 from cellwright.core.resources import Content, ResourceInfo, ResourceTemplate
 from cellwright.core.types import Call
 
 SCHEME = "context"
 MARKDOWN = "text/markdown"
-MODULE_PREFIX = "context://module/"
-FILE_PREFIX = "context://file/"
 DEFAULT_LIMIT, MOST_RECENT = 10, 100
 LISTED_MODULES = 100
 _URI = re.compile(r"context://([^\s?#]*)(?:\?([^\s#]*))?")
@@ -38,7 +44,9 @@ class ContextResources:
             ),
             ResourceTemplate("context://sessions/recent{?limit}", "Recent Sessions", "Your last sessions", MARKDOWN),
             ResourceTemplate("context://discoveries{?type,module}", "Discoveries", "What was learnt", MARKDOWN),
-            ResourceTemplate("context://file/{+path}", "File", "A text file of the project"),
+            ResourceTemplate(
+                "context://file/{+path}{?start}", "File", "A text file of the project; with start, from that line on"
+            ),
         )
 
     async def list(self, call: Call) -> Sequence[ResourceInfo]:
@@ -68,8 +76,15 @@ class ContextResources:
     async def read(self, call: Call, uri: str) -> Sequence[Content]:
         path, query = _parts(uri)
         if path.startswith("file/"):
-            return [Content(await self._context.file_page(unquote(path.removeprefix("file/"))), "text/plain")]
+            return [await self._file(unquote(path.removeprefix("file/")), _only(query, {"start"}, uri).get("start"))]
         return [Content(await self._page(call, path, query, uri), MARKDOWN)]
+
+    async def _file(self, path: str, start: str | None) -> Content:
+        if start is None:
+            return Content(await self._context.files.page(path), "text/plain")
+        shown = await self._context.files.page_from(path, _line(start))
+        meta: dict[str, object] = {"start": shown.start, "end": shown.end, "lines": shown.lines}
+        return Content(shown.text, "text/plain", {**meta, **({"next": shown.next} if shown.next else {})})
 
     async def _page(self, call: Call, path: str, query: dict[str, str], uri: str) -> str:
         if path == "sessions/recent":
@@ -106,10 +121,6 @@ class ContextResources:
         return []
 
 
-def module_uri(name: str) -> str:
-    return MODULE_PREFIX + quote(name, safe="/")
-
-
 def _parts(uri: str) -> tuple[str, dict[str, str]]:
     found = _URI.fullmatch(uri)
     if found is None:
@@ -135,6 +146,14 @@ def _limit(query: dict[str, str]) -> int:
     if not re.fullmatch(r"[0-9]{1,3}", text) or not 1 <= int(text) <= MOST_RECENT:
         raise InvalidArgument(
             f"Invalid limit: {text[:40]}", details={"reason": f"limit is a whole number from 1 to {MOST_RECENT}"}
+        )
+    return int(text)
+
+
+def _line(text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
+        raise InvalidArgument(
+            f"Invalid start: {text[:40]}", details={"reason": "start is the number of a line, from 1"}
         )
     return int(text)
 

@@ -1,5 +1,8 @@
 """Toolset `context`: find one's way in a project, read and search its files, keep what was learnt."""
 
+import asyncio
+import time
+from concurrent.futures import Future
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -11,6 +14,7 @@ from cellwright.context.service import Enrichment, ProjectContext, Scanned
 from cellwright.core.toolset import Toolset, read, write
 from cellwright.core.types import Call
 
+PROGRESS_SECONDS = 0.2
 Line = Annotated[int | None, Field(ge=1)]
 
 
@@ -36,7 +40,7 @@ async def read_file(
     end: Line = None,
 ) -> FileText:
     """Read a text file of the project, or lines start to end; a notebook as its cells. Can add the project files it imports."""
-    return await context.read_file(path, start, end, depth if include_dependencies else 0)
+    return await context.files.read(path, start, end, depth if include_dependencies else 0)
 
 
 async def grep_codebase(
@@ -48,7 +52,7 @@ async def grep_codebase(
     limit: Annotated[int, Field(ge=1, le=500)] = 50,
 ) -> Matches:
     """Search the project's files by regular expression (RE2: no look-around). What git ignores is left out."""
-    return await context.grep(
+    return await context.files.grep(
         pattern, file_pattern or "", case_sensitive=case_sensitive, context_lines=context_lines, limit=limit
     )
 
@@ -77,9 +81,23 @@ async def context_enrich(context: ProjectContext, apply: bool = False) -> Enrich
     return await context.enrich(apply=apply)
 
 
-async def context_scan(context: ProjectContext) -> Scanned:
+async def context_scan(context: ProjectContext, call: Call) -> Scanned:
     """Look at the project's files again and add new facts and modules to project.yaml; what people wrote stays."""
-    return await context.scan()
+    loop = asyncio.get_running_loop()
+    told: list[Future[None]] = []
+    last = float("-inf")
+
+    def tell(done: int, total: int) -> None:
+        """Called from the thread that reads."""
+        nonlocal last
+        if total and (done == total or time.monotonic() - last >= PROGRESS_SECONDS):
+            last = time.monotonic()
+            told.append(asyncio.run_coroutine_threadsafe(call.progress(done, total, "source files read"), loop))
+
+    found = await context.scan(tell)
+    # Nothing about a call may follow its answer.
+    await asyncio.gather(*map(asyncio.wrap_future, told))
+    return found
 
 
 def context_toolset(context: ProjectContext) -> Toolset:

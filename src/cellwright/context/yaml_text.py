@@ -13,11 +13,11 @@ from typing import Any, TypeVar, cast
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.resolver import VersionedResolver
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
-from ruamel.yaml.util import load_yaml_guess_indent
 
 from cellwright.context.model import BrokenProjectFile, Issue, KeyFile, Module, Project
 
@@ -47,16 +47,16 @@ def _yaml(text: str) -> YAML:
     return made
 
 
+_FIRST_ITEM = re.compile(r"^( *)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( *)-( +)\S", re.MULTILINE)
+
+
 def _indentation(text: str) -> tuple[int, int]:
-    """How the file indents its lists: the distance to their text, and to their dash."""
-    if "- " not in text:
+    """How the file indents its lists: the distance from a key to the text of its items, and to their dash."""
+    found = _FIRST_ITEM.search(text)
+    if found is None:
         return 4, 2
-    try:
-        _, sequence, offset = load_yaml_guess_indent(text)
-    except (YAMLError, RecursionError):
-        return 4, 2
-    dash = offset if isinstance(offset, int) else 2
-    return max(sequence if isinstance(sequence, int) else 4, dash + 2), dash
+    dash = max(len(found[2]) - len(found[1]), 0)
+    return dash + 1 + len(found[3]), dash
 
 
 def parse(text: str, shown: str) -> YamlMap:
@@ -69,7 +69,10 @@ def parse(text: str, shown: str) -> YamlMap:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{shown} line {mark.line + 1}" if mark else shown
-        raise BrokenProjectFile(f"{where}: {error.problem or 'not YAML'}", hint="mend that line") from error
+        # Of a key that stands twice the parser would show both values.
+        twice = isinstance(error, DuplicateKeyError)
+        why = "a key stands there that stood before" if twice else error.problem or "not YAML"
+        raise BrokenProjectFile(f"{where}: {why}", hint="mend that line") from error
     except (YAMLError, RecursionError, ValueError) as error:
         raise BrokenProjectFile(f"{shown} is not YAML that can be read", hint="mend it by hand") from error
     if found is None or found == "":

@@ -4,16 +4,52 @@ What is inside an ignored folder is ignored, whatever later patterns say; the wa
 """
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+MOST_PATTERNS = 5_000
+"""Of one file: the largest that people write have a few hundred."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    matches: re.Pattern[str]
     by_name: bool
     """Fits a name anywhere below; else the path from the folder of the file."""
     negated: bool
     folders_only: bool
+    plain: str = ""
+    """The name it means, where it has no wildcards; with a `*` before it where it means all names with that ending."""
+    shape: re.Pattern[str] | None = None
+    """What it means where it has wildcards."""
+
+    def fits(self, folder: str, name: str) -> bool:
+        if self.shape is not None:
+            return self.shape.fullmatch(name if self.by_name else folder + name) is not None
+        return name.endswith(self.plain[1:]) if self.plain[0] == "*" else name == self.plain
+
+
+class _Candidates:
+    """Tells quickly that a name fits none of many patterns, which is what most names do."""
+
+    def __init__(self, patterns: Sequence[_Pattern]) -> None:
+        named = [one for one in patterns if one.by_name]
+        self._names = frozenset(one.plain for one in named if one.plain and one.plain[0] != "*")
+        self._endings = tuple(one.plain[1:] for one in named if one.plain[:1] == "*")
+        self._shapes = _either(one.shape for one in named if one.shape)
+        self._paths = _either(one.shape for one in patterns if one.shape and not one.by_name)
+
+    def maybe(self, folder: str, name: str) -> bool:
+        return (
+            name in self._names
+            or name.endswith(self._endings)
+            or (self._shapes is not None and self._shapes.fullmatch(name) is not None)
+            or (self._paths is not None and self._paths.fullmatch(folder + name) is not None)
+        )
+
+
+def _either(shapes: Iterable[re.Pattern[str]]) -> re.Pattern[str] | None:
+    joined = "|".join(f"(?:{shape.pattern})" for shape in shapes)
+    return re.compile(joined, re.DOTALL) if joined else None
 
 
 class Rules:
@@ -22,32 +58,32 @@ class Rules:
     def __init__(self, data: bytes) -> None:
         # git compares bytes: as Latin-1 every byte is a character, so `?` means one byte here too.
         text = data.removeprefix(b"\xef\xbb\xbf").decode("latin-1")
-        found = [made for line in text.split("\n") if (made := _pattern(line)) is not None]
+        lines = text.split("\n", MOST_PATTERNS)[:MOST_PATTERNS]
+        found = [made for line in lines if (made := _pattern(line)) is not None]
         self._patterns = tuple(reversed(found))
-        sources = ["(?:" + one.matches.pattern + ")" for one in found if one.by_name]
-        # Most names fit no pattern at all: one look at all of them together tells.
-        self._any_name = re.compile("|".join(sources), re.DOTALL) if sources else None
-        self._by_path = any(not one.by_name for one in found)
+        self._for_folders = _Candidates(found)
+        self._for_files = _Candidates([one for one in found if not one.folders_only])
 
     def __bool__(self) -> bool:
         return bool(self._patterns)
 
-    def verdict(self, path: str, name: str, *, is_folder: bool) -> bool | None:
-        """True if it is ignored, False if a pattern says it is not, None if none fits."""
-        if not path.isascii():
-            path, name = _as_bytes(path), _as_bytes(name)
-        if not self._by_path and (self._any_name is None or self._any_name.fullmatch(name) is None):
+    def verdict(self, folder: str, name: str, *, is_folder: bool) -> bool | None:
+        """True if it is ignored, False if a pattern says it is not, None if none fits. `folder` ends with `/` or is empty."""
+        if not (name.isascii() and folder.isascii()):
+            folder, name = _as_bytes(folder), _as_bytes(name)
+        if not (self._for_folders if is_folder else self._for_files).maybe(folder, name):
             return None
         for one in self._patterns:
-            if one.folders_only and not is_folder:
-                continue
-            if one.matches.fullmatch(name if one.by_name else path) is not None:
+            if (is_folder or not one.folders_only) and one.fits(folder, name):
                 return not one.negated
         return None
 
 
 def _as_bytes(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+_PLAIN = re.compile(r"\*?[^*?\[\\]+")
 
 
 def _pattern(line: str) -> _Pattern | None:
@@ -61,11 +97,13 @@ def _pattern(line: str) -> _Pattern | None:
     if not text:
         return None
     by_name = "/" not in text
+    if by_name and _PLAIN.fullmatch(text):
+        return _Pattern(by_name, negated, folders_only, text)
     source = _translate(text.removeprefix("/"), by_name=by_name)
     if source is None:
         return None
     try:
-        return _Pattern(re.compile(source, re.DOTALL), by_name, negated, folders_only)
+        return _Pattern(by_name, negated, folders_only, shape=re.compile(source, re.DOTALL))
     except re.error:
         return None
 

@@ -1,19 +1,16 @@
 """What a source file imports, and which files of the project that means.
 
-Statements are found by their first words, then parsed: Python's by `ast`, one statement at a time, because parsing whole files would
-make a scan of a large project ten times slower. Other languages by expressions for their import statements, comments removed.
+Python's statements are parsed; those of other languages are found by expressions, comments removed.
 """
 
-import ast
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
 from typing import cast
 
-_PYTHON = re.compile(r"^[ \t]*((?:from[ \t]+[\w.]+[ \t]+import|import)\b[^\n(;#]*(?:\([^)]{0,4000}\))?)", re.MULTILINE)
-_TRIPLE = re.compile(r"\"\"\".*?\"\"\"|'''.*?'''", re.DOTALL)
+from cellwright.context.scanner.layout import Layout
+from cellwright.context.scanner.python_imports import PythonImports
+
 _LINE_COMMENT = re.compile(r"^[ \t]*//[^\n]*", re.MULTILINE)
 _SCRIPT = re.compile(
     r"""(?:^|[;\s])(?:import|export)\s[^;'"`]{0,1000}?from\s*['"]([^'"\n]+)['"]|(?:^|[;\s])import\s*['"]([^'"\n]+)['"]"""
@@ -29,115 +26,25 @@ _CSHARP = re.compile(r"^[ \t]*(?:global[ \t]+)?using\s+(?:static\s+)?(?:\w+\s*=\
 _NAMESPACE = re.compile(r"^[ \t]*namespace\s+([\w.]+)", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The project's files in the ways that imports name them."""
+class Imports:
+    """What the files of one project import of each other."""
 
-    files: frozenset[str]
-    python: Mapping[str, str] = field(default_factory=dict[str, str])
-    """From dotted names to files."""
-    java: Mapping[str, str] = field(default_factory=dict[str, str])
-    """From full class names to files."""
-    go: Mapping[str, str] = field(default_factory=dict[str, str])
-    """From the folder of a package to one file in it."""
-    packages: Mapping[str, str] = field(default_factory=dict[str, str])
-    """From names of the project's own packages (npm, Go, Rust crates) to their folders."""
-    namespaces: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """From C# namespaces to the files that declare them."""
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._python = PythonImports(layout)
 
-
-def layout_of(paths: Iterable[str], packages: Mapping[str, str]) -> Layout:
-    files = frozenset(paths)
-    python: dict[str, str] = {}
-    java: dict[str, str] = {}
-    go: dict[str, str] = {}
-    for path in sorted(files, key=lambda one: (one.count("/"), one)):
-        if path.endswith((".py", ".pyi")):
-            for name in _dotted(path, files):
-                python.setdefault(name, path)
-        elif path.endswith((".java", ".kt")):
-            parts = path.rpartition(".")[0].split("/")
-            start = next((at + 1 for at, part in enumerate(parts) if part in {"java", "kotlin"}), 0)
-            java.setdefault(".".join(parts[start:]), path)
-        elif path.endswith(".go") and not path.endswith("_test.go"):
-            go.setdefault(path.rpartition("/")[0], path)
-    return Layout(files, python, java, go, packages)
-
-
-def _dotted(path: str, files: frozenset[str]) -> Iterator[str]:
-    """The names under which a Python file can be imported: from the top of its package, and from a `src` folder."""
-    parts = path.rpartition(".")[0].split("/")
-    if parts[-1] == "__init__":
-        parts = parts[:-1]
-    top = len(parts) - 1
-    while top > 0 and "/".join([*parts[:top], "__init__.py"]) in files:
-        top -= 1
-    for start in sorted({top, 0, 1 if parts[:1] in (["src"], ["lib"]) else 0}):
-        if parts[start:]:
-            yield ".".join(parts[start:])
-
-
-def imports_of(path: str, text: str, layout: Layout) -> list[str]:
-    """The files of the project that this one imports, each once, in the order of the text."""
-    resolver = _RESOLVERS.get(path.rpartition(".")[2].lower())
-    if resolver is None:
-        return []
-    found = dict.fromkeys(target for target in resolver(path, text, layout) if target in layout.files)
-    found.pop(path, None)
-    return list(found)
-
-
-def _python(path: str, text: str, layout: Layout) -> Iterator[str]:
-    if "import" not in text:
-        return
-    quoted: list[tuple[int, int]] | None = None
-    for found in _PYTHON.finditer(text):
-        if quoted is None:
-            quoted = [match.span() for match in _TRIPLE.finditer(text)]
-        if any(start < found.start() < end for start, end in quoted):
-            continue
-        yield from _python_statement(path, found[1].strip().rstrip("\\"), layout)
-
-
-def _python_statement(path: str, statement: str, layout: Layout) -> Iterator[str]:
-    for node in _parsed(statement):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from _python_name(alias.name, layout)
-        elif isinstance(node, ast.ImportFrom):
-            base = _absolute(path, node, layout)
-            for alias in node.names:
-                yield from _python_name(f"{base}.{alias.name}" if base else alias.name, layout)
-
-
-@lru_cache(maxsize=4096)
-def _parsed(statement: str) -> tuple[ast.stmt, ...]:
-    """Most files of a project import the same things."""
-    try:
-        return tuple(ast.parse(statement).body)
-    except (SyntaxError, ValueError, RecursionError):
-        return ()
-
-
-def _absolute(path: str, node: ast.ImportFrom, layout: Layout) -> str:
-    if not node.level:
-        return node.module or ""
-    folder = path.split("/")[: -node.level] if node.level < path.count("/") + 2 else []
-    for start in range(len(folder)):
-        name = ".".join(folder[start:])
-        if name in layout.python:
-            return f"{name}.{node.module}" if node.module else name
-    below = ".".join(folder)
-    return f"{below}.{node.module}" if node.module else below
-
-
-def _python_name(name: str, layout: Layout) -> Iterator[str]:
-    """The file of the longest beginning of the name that is a module."""
-    while name:
-        if name in layout.python:
-            yield layout.python[name]
-            return
-        name = name.rpartition(".")[0]
+    def of(self, path: str, text: str) -> list[str]:
+        """The files of the project that this one imports, each once, in the order of the text."""
+        ending = path.rpartition(".")[2].lower()
+        if ending in {"py", "pyi"}:
+            found = dict.fromkeys(self._python.of(path, text))
+        elif resolver := _RESOLVERS.get(ending):
+            files = self._layout.files
+            found = dict.fromkeys(target for target in resolver(path, text, self._layout) if target in files)
+        else:
+            return []
+        found.pop(path, None)
+        return list(found)
 
 
 _SCRIPT_ENDINGS = ("", ".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".d.ts", ".vue", ".svelte", ".json")
@@ -235,7 +142,9 @@ def _java(path: str, text: str, layout: Layout) -> Iterator[str]:
 def _csharp(path: str, text: str, layout: Layout) -> Iterator[str]:
     del path
     for name in _CSHARP.findall(text):
-        yield from layout.namespaces.get(name, ())
+        # Who declares part of the platform's namespaces fills a gap of an older platform; others do not mean that file.
+        if not name.startswith("System"):
+            yield from layout.namespaces.get(name, ())
 
 
 def namespace_of(text: str) -> str:
@@ -244,7 +153,6 @@ def namespace_of(text: str) -> str:
 
 
 _RESOLVERS: Mapping[str, Callable[[str, str, Layout], Iterator[str]]] = {
-    "py": _python, "pyi": _python,
     **dict.fromkeys(("js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts", "vue", "svelte"), _script),
     "rs": _rust, "go": _go, "java": _java, "kt": _java, "cs": _csharp,
 }  # fmt: skip

@@ -49,13 +49,18 @@ SIDE_FOLDERS = frozenset(
         "scripts",
         "tools",
         "ci",
+        "dist",
+        "vendor",
+        "third_party",
+        "generated",
     }
 )
 
 
-def extension(path: str) -> str:
-    name = path.rpartition("/")[2]
-    return name.rpartition(".")[2].lower() if "." in name[1:] else ""
+def extension(name: str) -> str:
+    """What stands after the last dot; nothing for a name that begins with its only one."""
+    stem, _, ending = name.rpartition(".")
+    return ending.lower() if stem and not stem.endswith("/") else ""
 
 
 def language_of(path: str) -> str | None:
@@ -65,13 +70,26 @@ def language_of(path: str) -> str | None:
 
 def is_test(path: str) -> bool:
     """Whether a file by its name or folder is a test."""
-    *folders, name = path.lower().split("/")
-    stem = name.partition(".")[0]
+    folder, _, name = path.rpartition("/")
+    return is_test_folder(folder) or is_test_name(name)
+
+
+def is_test_folder(folder: str) -> bool:
+    return bool(folder) and not TEST_FOLDERS.isdisjoint(folder.lower().split("/"))
+
+
+def is_side_folder(folder: str) -> bool:
+    """Whether what is in it is beside the point: documentation, examples, scripts, what others wrote or a program made."""
+    return bool(folder) and not SIDE_FOLDERS.isdisjoint(folder.lower().split("/"))
+
+
+def is_test_name(name: str) -> bool:
+    lower = name.lower()
+    stem = lower.partition(".")[0]
     return (
-        bool(TEST_FOLDERS & set(folders))
-        or stem.startswith("test_")
+        stem.startswith("test_")
         or stem.endswith(("_test", "_spec"))
-        or ".test." in name
-        or ".spec." in name
-        or path.endswith(("Test.java", "Tests.java", "Tests.cs", "Test.cs"))
+        or ".test." in lower
+        or ".spec." in lower
+        or name.endswith(("Test.java", "Tests.java", "Tests.cs", "Test.cs"))
     )

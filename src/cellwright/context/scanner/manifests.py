@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 Read = Callable[[str], str]
+LONGEST_LIST = 8_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +126,30 @@ def _setup_cfg(path: str, text: str) -> Manifest | None:
         f"Python {options.get('python_requires', '')}".strip(),
         "pip",
         _requirements(options.get("install_requires", "").splitlines()),
+        _entry_points(parser.get("options.entry_points", "console_scripts", fallback="").splitlines()),
     )
+
+
+def _entry_points(lines: Iterable[str]) -> tuple[str, ...]:
+    """The files that `name = package.module:function` means."""
+    targets = (line.partition("=")[2].partition(":")[0].strip() for line in lines)
+    return tuple(target.replace(".", "/") + ".py" for target in targets if target)
 
 
 def _setup_py(path: str, text: str) -> Manifest:
     named = re.search(r"\bname\s*=\s*[\"']([^\"']+)", text)
     version = re.search(r"python_requires\s*=\s*[\"']([^\"']+)", text)
-    listed = re.search(r"install_requires\s*=\s*\[(.{0,8000}?)\]", text, re.DOTALL)
-    needs = _requirements(re.findall(r"[\"']([^\"']+)", listed[1])) if listed else ()
+    needs = _requirements(_listed(text, r"install_requires\s*=\s*\["))
+    entries = _entry_points(_listed(text, r"console_scripts[\"']?\s*[:=]\s*\["))
     runtime = f"Python {version[1]}" if version else "Python"
-    return Manifest(path, "Python", named[1] if named else "", "", runtime, "pip", needs)
+    return Manifest(path, "Python", named[1] if named else "", "", runtime, "pip", needs, entries)
+
+
+def _listed(text: str, before: str) -> list[str]:
+    """The texts in quotes of a list that begins after an expression."""
+    found = re.search(before, text)
+    end = text.find("]", found.end(), found.end() + LONGEST_LIST) if found else -1
+    return re.findall(r"[\"']([^\"']+)", text[found.end() : end]) if found and end >= 0 else []
 
 
 def _requirements_txt(path: str, text: str) -> Manifest:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cellwright.context.scanner.languages import SIDE_FOLDERS, TEST_FOLDERS, is_test, language_of
+from cellwright.context.scanner.languages import SIDE_FOLDERS, TEST_FOLDERS, is_side_folder
 
 CONTAINERS = frozenset(
     {"packages", "apps", "crates", "services", "libs", "modules", "cmd", "internal", "pkg", "plugins", "projects"}
@@ -27,12 +27,11 @@ class Area:
 class _Tree:
     """Source files by folder, with how many there are below each."""
 
-    def __init__(self, sources: Iterable[str]) -> None:
-        self.files: dict[str, list[str]] = defaultdict(list)
+    def __init__(self, sources: Mapping[str, list[str]]) -> None:
+        self.files = sources
         self.children: dict[str, set[str]] = defaultdict(set)
-        for path in sources:
-            folder = path.rpartition("/")[0]
-            self.files[folder].append(path)
+        for start in sources:
+            folder = start
             while folder:
                 above = folder.rpartition("/")[0]
                 self.children[above].add(folder)
@@ -52,16 +51,12 @@ def _is_aside(folder: str) -> bool:
     return folder.rpartition("/")[2].lower() in (TEST_FOLDERS | SIDE_FOLDERS)
 
 
-def find_areas(paths: Sequence[str], project_name: str) -> list[Area]:
-    """The modules of a project, largest first where there are too many."""
-    tree = _Tree(path for path in paths if language_of(path) and not is_test(path) and not _in_aside(path))
+def find_areas(sources: Mapping[str, list[str]], project_name: str) -> list[Area]:
+    """The modules of a project, by the source files in its folders; largest first where there are too many."""
+    tree = _Tree({folder: paths for folder, paths in sources.items() if not is_side_folder(folder)})
     areas = _areas(tree, "", project_name or "main")
     areas = sorted(areas, key=lambda area: -len(area.files))[:MOST_MODULES]
     return _with_own_names(sorted(areas, key=lambda area: area.folder))
-
-
-def _in_aside(path: str) -> bool:
-    return any(part.lower() in SIDE_FOLDERS for part in path.split("/")[:-1])
 
 
 def _areas(tree: _Tree, folder: str, name: str) -> list[Area]:

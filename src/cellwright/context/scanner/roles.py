@@ -14,6 +14,7 @@ ENTRY_NAMES = frozenset(
     }
 )  # fmt: skip
 CONFIG_STEMS = frozenset({"settings", "config", "configuration", "conf", "constants", "options", "env"})
+CONFIG_NAMES = frozenset({"setup.py", "noxfile.py", "conftest.py", "fabfile.py", "gulpfile.js", "gruntfile.js"})
 MOST_ENTRIES, MOST_CONFIGS, MOST_CORE, MOST_TESTS = 2, 2, 3, 2
 LONGEST_DESCRIPTION = 160
 
@@ -31,7 +32,7 @@ def key_files(
     entries = [path for path in by_depth if path in named or any(path.endswith(f"/{one}") for one in named)]
     entries += [path for path in by_depth if is_entry(path) and path not in entries]
     entries = entries[:MOST_ENTRIES]
-    configs = [path for path in by_depth if _stem(path) in CONFIG_STEMS and path not in entries][:MOST_CONFIGS]
+    configs = [path for path in by_depth if is_config(path) and path not in entries][:MOST_CONFIGS]
     taken = {*entries, *configs}
     ranked = sorted((path for path in files if path not in taken), key=lambda path: (-importers.get(path, 0), path))
     core = [path for path in ranked if importers.get(path, 0) > 0][:MOST_CORE]
@@ -51,24 +52,39 @@ def is_entry(path: str) -> bool:
     return name.lower() in ENTRY_NAMES or name.endswith("Application.java")
 
 
-def _stem(path: str) -> str:
-    return path.rpartition("/")[2].partition(".")[0].lower()
+def is_config(path: str) -> bool:
+    name = path.rpartition("/")[2].lower()
+    return name in CONFIG_NAMES or name.partition(".")[0] in CONFIG_STEMS or ".config." in name or ".setup." in name
 
 
-_PYTHON_DOC = re.compile(r"\A(?:\s++|#[^\n]*+\n)*+[rR]?(?:\"\"\"|''')\s*([^\n]+)")
-_BLOCK = re.compile(r"\A(?:\s++|#![^\n]*+\n|['\"]use \w+['\"];?)*+/\*\*?[\s*!]*([^\n]+)")
-_LINE = re.compile(r"\A\s*//[/!]?\s*([^\n]+)")
+# What a file says of itself first, up to a blank line or the end of the comment.
+_PYTHON_DOC = re.compile(r"\A(?:\s++|#[^\n]*+\n)*+[rR]?(\"\"\"|''')\s*((?:(?!\1|\n[ \t]*\n).){1,400})", re.DOTALL)
+_BLOCK = re.compile(
+    r"\A(?:\s++|#![^\n]*+\n|['\"]use \w+['\"];?)*+(/)\*\*?[\s*!]*((?:(?!\*/|\n[ \t*]*\n).){1,400})", re.DOTALL
+)
+_LINES = re.compile(r"\A\s*(/)/[/!]?[ \t]*([^\n]+(?:\n[ \t]*//[/!]?[ \t]*[^\s/!][^\n]*){0,4})")
+_MARKS = re.compile(r"\n[ \t]*(?://[/!]?|\*)?[ \t]*")
 _NOISE = re.compile(r"copyright|licen[cs]e|eslint|@ts-|spdx|generated|pylint|noqa|prettier|istanbul", re.IGNORECASE)
 
 
 def described(path: str, head: str) -> str:
     """The first sentence that a file says of itself; empty if it says nothing, or only a licence."""
-    patterns = (_PYTHON_DOC,) if language_of(path) == "Python" else (_BLOCK, _LINE)
+    patterns = (_PYTHON_DOC,) if language_of(path) == "Python" else (_BLOCK, _LINES)
     for pattern in patterns:
-        if (found := pattern.match(head)) and not _NOISE.search(found[1]):
-            text = found[1].split('"""')[0].split("'''")[0].replace("*/", "").strip()
-            return re.split(r"(?<=[.!?])\s", text)[0][:LONGEST_DESCRIPTION].rstrip()
+        if (found := pattern.match(head)) and not _NOISE.search(found[2]):
+            text = _MARKS.sub(" ", found[2]).strip()
+            return _shortened(re.split(r"(?<=[.!?])\s", text)[0])
     return ""
+
+
+def _shortened(sentence: str) -> str:
+    if len(sentence) <= LONGEST_DESCRIPTION:
+        return sentence
+    return sentence[:LONGEST_DESCRIPTION].rpartition(" ")[0].rstrip(",;:") + " …"
+
+
+ANY_NAMES = frozenset({"__init__", "index", "main", "mod", "utils", "src", "lib", "app", "core", "test"})
+"""Names that say nothing about what a test is for."""
 
 
 def tests_for(name: str, tests: Iterable[str], stems: Iterable[str]) -> list[str]:
@@ -80,8 +96,8 @@ def tests_for(name: str, tests: Iterable[str], stems: Iterable[str]) -> list[str
         about = re.sub(r"^test_|_test$|_spec$|tests?$|\.(?:test|spec)$", "", last.partition(".")[0])
         if about == name.lower():
             found.append((0, path))
-        elif name.lower() in folders and about != last.partition(".")[0]:
+        elif name.lower() in folders and name.lower() not in ANY_NAMES and about != last.partition(".")[0]:
             found.append((1, path))
-        elif about in wanted and about not in {"__init__", "index", "main", "mod", "utils"}:
+        elif about in wanted and about not in ANY_NAMES:
             found.append((2, path))
     return [path for _, path in sorted(found)]

@@ -5,21 +5,27 @@ import posixpath
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from cellwright.context.model import Module, Project
-from cellwright.context.paths import ManyFiles, is_secret, open_below
-from cellwright.context.scanner.imports import Layout, imports_of, layout_of, namespace_of
-from cellwright.context.scanner.languages import is_test, language_of
+from cellwright.context.paths import ManyFiles, is_secret_folder, is_secret_name, open_below
+from cellwright.context.scanner.imports import Imports, namespace_of
+from cellwright.context.scanner.languages import is_side_folder, is_test_folder, is_test_name, language_of
+from cellwright.context.scanner.layout import Layout, layout_of
 from cellwright.context.scanner.manifests import LOCKS, Manifest, frameworks, is_manifest, read_manifest
 from cellwright.context.scanner.modules import Area, find_areas, module_by_file
 from cellwright.context.scanner.roles import described, key_files, tests_for
-from cellwright.context.scanner.walk import FoundFile, Listing, Progress, list_files
+from cellwright.context.scanner.walk import Listing, Progress, list_files
 
 LARGEST_SOURCE = 256 << 10
 LARGEST_MANIFEST = 256 << 10
 HEAD = 1_200
+CSHARP_HEAD = 8_000
+MOST_HEADS = 20_000
+PROGRESS_EVERY = 200
 MOST_MANIFESTS = 200
 MIN_LANGUAGE_SHARE = 0.05
+MOST_LANGUAGES = 6
 WEB = frozenset({"React", "Next.js", "Vue", "Nuxt", "Svelte", "Angular"})
 SERVICES = frozenset(
     {"Django", "Flask", "FastAPI", "Starlette", "Litestar", "Express", "NestJS", "Fastify", "Koa", "Axum", "Actix Web", "Rocket",
@@ -32,10 +38,23 @@ class Scan:
     """What was found."""
 
     project: Project
-    files: tuple[FoundFile, ...]
+    files: Sequence[str]
     heads: Mapping[str, str]
     """How source files begin: for search."""
     truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Kinds:
+    """The source files of a project, told apart once."""
+
+    sources: Mapping[str, list[str]]
+    """Their names, by folder."""
+    code: Mapping[str, list[str]]
+    """Their paths, by folder, without tests."""
+    tests: Sequence[str]
+    languages: Mapping[str, int]
+    """How many files of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +67,34 @@ def scan(root: str, progress: Progress = lambda _done, _total: None) -> Scan:
     """Look at the project below `root`. Reads every source file once; writes nothing."""
     real = os.path.realpath(root)
     listing = list_files(real, progress=progress)
-    paths = [found.path for found in listing.files]
+    paths = listing.paths()
     manifests = _manifests(real, listing)
-    layout = layout_of(paths, _packages(manifests))
-    sources = _read_sources(real, listing, layout, progress)
+    kinds = _kinds(listing)
+    sources = _read_sources(real, kinds.sources, layout_of(listing, _packages(manifests)), progress)
     first = manifests[0] if manifests else None
     name = (first.name if first else "") or posixpath.basename(real)
-    areas = find_areas(paths, name)
-    modules = _modules(areas, paths, manifests, sources)
-    project = replace(_facts(name, paths, manifests, areas), modules={module.name: module for module in modules})
-    return Scan(project, tuple(listing.files), sources.heads, listing.truncated)
+    areas = find_areas(kinds.code, name)
+    modules = _modules(areas, kinds, manifests, sources)
+    facts = _facts(name, paths, kinds, manifests, areas)
+    project = replace(facts, modules={module.name: module for module in modules})
+    return Scan(project, paths, sources.heads, listing.truncated)
+
+
+def _kinds(listing: Listing) -> _Kinds:
+    sources: dict[str, list[str]] = {}
+    code: dict[str, list[str]] = {}
+    tests: list[str] = []
+    languages: Counter[str] = Counter()
+    for folder, names in listing.folders.items():
+        told = {name: language for name in names if (language := language_of(name)) is not None}
+        if told:
+            prefix = f"{folder}/" if folder else ""
+            languages.update(told.values())
+            sources[folder] = list(told)
+            aside = set(told) if is_test_folder(folder) else {name for name in told if is_test_name(name)}
+            tests += [prefix + name for name in told if name in aside]
+            code[folder] = [prefix + name for name in told if name not in aside]
+    return _Kinds(sources, {folder: paths for folder, paths in code.items() if paths}, tests, languages)
 
 
 def _reader(real: str, largest: int) -> Callable[[str], str]:
@@ -74,7 +111,12 @@ def _reader(real: str, largest: int) -> Callable[[str], str]:
 
 def _manifests(real: str, listing: Listing) -> list[Manifest]:
     """The manifests, those nearest the root first; a manifest among tests or examples says nothing of the project."""
-    named = [one.path for one in listing.files if is_manifest(one.path) and not is_test(one.path)]
+    named = [
+        f"{folder}/{name}".lstrip("/")
+        for folder, names in listing.folders.items()
+        for name in names
+        if is_manifest(name) and not is_test_folder(folder) and not is_side_folder(folder)
+    ]
     read = _reader(real, LARGEST_MANIFEST)
     ordered = sorted(named, key=lambda path: (path.count("/"), path.endswith("requirements.txt"), path))
     found = (read_manifest(path, read) for path in ordered[:MOST_MANIFESTS])
@@ -85,50 +127,50 @@ def _packages(manifests: Iterable[Manifest]) -> dict[str, str]:
     return {one.module_path: posixpath.dirname(one.path) for one in manifests if one.module_path}
 
 
-def _read_sources(real: str, listing: Listing, layout: Layout, progress: Progress) -> _Sources:
-    wanted = [
-        one.path
-        for one in listing.files
-        if language_of(one.path) and one.size <= LARGEST_SOURCE and not is_secret(one.path)
-    ]
+def _read_sources(real: str, names: Mapping[str, list[str]], layout: Layout, progress: Progress) -> _Sources:
     heads: dict[str, str] = {}
     imports: dict[str, list[str]] = {}
     waiting: dict[str, str] = {}
     spaces: dict[str, list[str]] = defaultdict(list)
-    for number, (path, text) in enumerate(_texts(real, wanted), 1):
-        heads[path] = text[:HEAD]
+    resolve = Imports(layout)
+    total = sum(map(len, names.values()))
+    for done, (path, text) in enumerate(_texts(real, names), 1):
+        if len(heads) < MOST_HEADS:
+            heads[path] = text[:HEAD]
         if path.endswith(".cs"):
-            # Who declares a namespace is known only when all files have been seen.
-            waiting[path] = text
+            # Who declares a namespace is known only when all files have been seen; what stands in its first lines is enough.
+            waiting[path] = text[:CSHARP_HEAD]
             spaces[namespace_of(text)].append(path)
-        else:
-            imports[path] = imports_of(path, text, layout)
-        if number % 200 == 0 or number == len(wanted):
-            progress(number, len(wanted))
+        elif found := resolve.of(path, text):
+            imports[path] = found
+        if done % PROGRESS_EVERY == 0:
+            progress(done, total)
+    progress(total, total)
     spaces.pop("", None)
-    layout = replace(layout, namespaces={name: tuple(paths) for name, paths in spaces.items()})
+    resolve = Imports(replace(layout, namespaces={name: tuple(paths) for name, paths in spaces.items()}))
     for path, text in waiting.items():
-        imports[path] = imports_of(path, text, layout)
+        imports[path] = resolve.of(path, text)
     return _Sources(heads, imports)
 
 
-def _texts(real: str, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The files that can be read, each with its text."""
+def _texts(real: str, sources: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
+    """The source files that can be read, hold no secrets and are not too large, each with its text."""
+    room = memoryview(bytearray(LARGEST_SOURCE + 1))
     with ManyFiles(real) as files:
-        for path in paths:
-            data = files.read(path, LARGEST_SOURCE)
-            if data is not None:
-                yield path, data.decode("utf-8", "replace")
+        for folder, names in sources.items():
+            if is_secret_folder(folder):
+                continue
+            prefix = f"{folder}/" if folder else ""
+            for name in names:
+                size = -1 if is_secret_name(name) else files.read_into(room, folder, name)
+                if 0 <= size <= LARGEST_SOURCE:
+                    yield prefix + name, str(room[:size], "utf-8", "replace")
 
 
-def _modules(
-    areas: Sequence[Area], paths: Sequence[str], manifests: Sequence[Manifest], sources: _Sources
-) -> list[Module]:
+def _modules(areas: Sequence[Area], kinds: _Kinds, manifests: Sequence[Manifest], sources: _Sources) -> list[Module]:
     owner = module_by_file(areas)
-    importers: Counter[str] = Counter(
-        target for path, targets in sources.imports.items() if not is_test(path) for target in targets
-    )
-    tests = [path for path in paths if is_test(path) and language_of(path)]
+    code = chain.from_iterable(kinds.code.values())
+    importers = Counter(chain.from_iterable(sources.imports.get(path, ()) for path in code))
     entries = [
         posixpath.normpath(posixpath.join(posixpath.dirname(one.path), entry))
         for one in manifests
@@ -141,7 +183,7 @@ def _modules(
             _description(area, manifests, sources.heads),
             key_files(
                 area.files,
-                tests_for(area.name, tests, [path.rpartition("/")[2].partition(".")[0] for path in area.files]),
+                tests_for(area.name, kinds.tests, [path.rpartition("/")[2].partition(".")[0] for path in area.files]),
                 entries,
                 importers,
                 sources.heads,
@@ -173,10 +215,12 @@ def _description(area: Area, manifests: Iterable[Manifest], heads: Mapping[str, 
     return ", ".join(f"{count} {name} file{'s' if count > 1 else ''}" for name, count in languages.most_common(3))
 
 
-def _facts(name: str, paths: Sequence[str], manifests: Sequence[Manifest], areas: Sequence[Area]) -> Project:
-    counted = Counter(language for path in paths if (language := language_of(path)))
-    total = sum(counted.values())
-    languages = [one for one, count in counted.most_common(6) if count >= total * MIN_LANGUAGE_SHARE]
+def _facts(
+    name: str, paths: Sequence[str], kinds: _Kinds, manifests: Sequence[Manifest], areas: Sequence[Area]
+) -> Project:
+    total = sum(kinds.languages.values())
+    ranked = sorted(kinds.languages.items(), key=lambda item: -item[1])[:MOST_LANGUAGES]
+    languages = [one for one, count in ranked if count >= total * MIN_LANGUAGE_SHARE]
     used = frameworks(need for one in manifests for need in one.dependencies)
     notebooks = [path for path in paths if path.endswith(".ipynb")]
     extra = ["Jupyter notebooks"] if notebooks else []
@@ -189,8 +233,8 @@ def _facts(name: str, paths: Sequence[str], manifests: Sequence[Manifest], areas
         stack,
         ", ".join(runtimes[:3]),
         _manager(paths, manifests),
-        _pattern(paths, manifests, areas),
-        manifests[0].description if manifests else "",
+        _pattern(total, manifests, areas),
+        next((one.description for one in manifests if one.description and "/" not in one.path), ""),
     )
 
 
@@ -219,7 +263,7 @@ def _manager(paths: Sequence[str], manifests: Sequence[Manifest]) -> str:
     return ", ".join(dict.fromkeys([*found, *of_manifests]))
 
 
-def _pattern(paths: Sequence[str], manifests: Sequence[Manifest], areas: Sequence[Area]) -> str:
+def _pattern(sources: int, manifests: Sequence[Manifest], areas: Sequence[Area]) -> str:
     roots = {posixpath.dirname(one.path) for one in manifests if one.path.rpartition("/")[2] != "requirements.txt"}
     names = {area.name.lower() for area in areas}
     if len(roots) > 2:  # noqa: PLR2004 - the root's own and one for the documentation are ordinary
@@ -228,6 +272,6 @@ def _pattern(paths: Sequence[str], manifests: Sequence[Manifest], areas: Sequenc
         return "MVC"
     if len({"domain", "application", "infrastructure", "adapters", "ports"} & names) >= 2:  # noqa: PLR2004
         return "layered"
-    if areas and not any(language_of(path) for path in paths):
+    if areas and not sources:
         return ""
     return "modular" if len(areas) > 1 else "single package" if areas else ""

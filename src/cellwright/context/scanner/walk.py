@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from cellwright.context.scanner.ignore import Rules
 
@@ -16,21 +17,37 @@ NEVER_ENTERED = frozenset(
         ".pytest_cache", ".ruff_cache", ".ipynb_checkpoints", ".gradle", ".idea", ".vs", "bower_components", ".hypothesis",
     }
 )  # fmt: skip
+_NAME = attrgetter("name")
 
 
 @dataclass(frozen=True, slots=True)
-class FoundFile:
+class Folder:
+    """A folder of the project with the files in it, in order of their names."""
+
     path: str
-    """Relative to the root, `/` between names."""
-    size: int
+    """Relative to the root, `/` between names; empty for the root itself."""
+    files: "list[os.DirEntry[str]]"
+
+    @property
+    def prefix(self) -> str:
+        """What the paths of its files begin with."""
+        return f"{self.path}/" if self.path else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
     """What a walk found. `truncated` says that there is more."""
 
-    files: list[FoundFile] = field(default_factory=list[FoundFile])
+    folders: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """The names of the files in each folder, in the order of the walk."""
     truncated: bool = False
+
+    def paths(self) -> list[str]:
+        """Every file, relative to the root."""
+        return [f"{folder}/{name}" if folder else name for folder, names in self.folders.items() for name in names]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.folders.values()))
 
 
 _Scope = tuple[tuple[int, Rules], ...]
@@ -38,76 +55,89 @@ _Scope = tuple[tuple[int, Rules], ...]
 
 
 def list_files(root: str, most: int = MOST_FILES, progress: Progress = lambda _done, _total: None) -> Listing:
-    """Every file of the project, sorted by path."""
-    listing = Listing()
-    for path, entry in walk(root):
-        if len(listing.files) >= most:
-            return Listing(listing.files, truncated=True)
-        size = _size(entry)
-        if size is None:
-            continue
-        listing.files.append(FoundFile(path, size))
-        if len(listing.files) % PROGRESS_EVERY == 0:
-            progress(len(listing.files), 0)
-    return listing
+    """Every file of the project."""
+    folders: dict[str, list[str]] = {}
+    count = told = 0
+    for folder in walk(root):
+        names = [entry.name for entry in folder.files[: most - count]]
+        if names:
+            folders[folder.path] = names
+        count += len(names)
+        if len(names) < len(folder.files):
+            return Listing(folders, truncated=True)
+        if count - told >= PROGRESS_EVERY:
+            told = count
+            progress(count, 0)
+    return Listing(folders)
 
 
-def walk(root: str) -> "Iterator[tuple[str, os.DirEntry[str]]]":
-    """The files, folder by folder, in order of their names. Links are not followed; pipes and devices are no files."""
+def walk(root: str) -> Iterator[Folder]:
+    """The folders, each before those in it, in order of their names. Links are not followed; pipes and devices are no files."""
     exclude = _rules(root, ".git/info/exclude")
     pending: list[tuple[str, _Scope]] = [("", ((0, exclude),) if exclude else ())]
     while pending:
-        prefix, scope = pending.pop()
-        entries = _entries(f"{root}/{prefix}")
+        path, scope = pending.pop()
+        prefix = f"{path}/" if path else ""
+        entries = _entries(f"{root}/{path}")
         names = {entry.name for entry in entries}
         if prefix and "pyvenv.cfg" in names:
             continue
         if ".gitignore" in names and (own := _rules(root, f"{prefix}.gitignore")):
             scope = ((len(prefix), own), *scope)
-        folders: list[str] = []
+        files: list[os.DirEntry[str]] = []
+        inner: list[tuple[str, _Scope]] = []
         for entry in entries:
-            path = f"{prefix}{entry.name}"
-            is_folder = entry.is_dir(follow_symlinks=False)
-            if (is_folder and entry.name in NEVER_ENTERED) or ignored(scope, path, entry.name, is_folder=is_folder):
-                continue
-            if is_folder:
-                folders.append(path)
-            elif entry.is_file(follow_symlinks=False) and _is_text(path):
-                yield path, entry
-        pending += [(f"{folder}/", scope) for folder in reversed(folders)]
+            name = entry.name
+            if entry.is_dir(follow_symlinks=False):
+                if (
+                    name not in NEVER_ENTERED
+                    and not (scope and ignored(scope, prefix, name, is_folder=True))
+                    and _is_text(name)
+                ):
+                    inner.append((f"{prefix}{name}", scope))
+            elif (
+                entry.is_file(follow_symlinks=False)
+                and not (scope and ignored(scope, prefix, name, is_folder=False))
+                and _is_text(name)
+            ):
+                files.append(entry)
+        yield Folder(path, files)
+        pending += reversed(inner)
 
 
 def _entries(folder: str) -> "list[os.DirEntry[str]]":
     try:
         with os.scandir(folder) as listed:
-            return sorted(listed, key=lambda entry: entry.name)
+            return sorted(listed, key=_NAME)
     except OSError:
         return []
 
 
-def ignored(scope: _Scope, path: str, name: str, *, is_folder: bool) -> bool:
+def ignored(scope: _Scope, prefix: str, name: str, *, is_folder: bool) -> bool:
     for above, rules in scope:
-        verdict = rules.verdict(path[above:], name, is_folder=is_folder)
+        verdict = rules.verdict(prefix[above:], name, is_folder=is_folder)
         if verdict is not None:
             return verdict
     return False
 
 
-def _size(entry: "os.DirEntry[str]") -> int | None:
-    try:
-        return entry.stat(follow_symlinks=False).st_size
-    except OSError:
-        return None
-
-
-def _is_text(path: str) -> bool:
+def _is_text(name: str) -> bool:
     """A name that is no UTF-8 cannot be given back to anybody."""
-    return path.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in path)
+    return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+# A rule file that is a link or a pipe is none: git does not follow it either, and nobody may be kept waiting.
+_PLAIN_FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def _rules(root: str, path: str) -> Rules:
     try:
-        with open(f"{root}/{path}", "rb") as opened:  # noqa: PTH123 - the hot loop
-            return Rules(opened.read(LARGEST_IGNORE))
+        descriptor = os.open(f"{root}/{path}", _PLAIN_FILE)
     except OSError:
         return Rules(b"")
+    try:
+        return Rules(os.read(descriptor, LARGEST_IGNORE))
+    except OSError:
+        return Rules(b"")
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,61 @@
+"""A large tree: its scan ends, says how far it is, and takes memory that does not grow with what is in the files."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from requirements import requirement
+
+FILES = int(os.environ.get("CELLWRIGHT_TEST_TREE", "1000"))
+"""100,000 for the whole proof: a minute, and half a gigabyte of disk."""
+IN_A_FOLDER = 100
+FILE_BYTES = 4_000
+MOST_MEGABYTES = 30 + 150 * FILES // 100_000
+SECONDS = 30 + 120 * FILES // 100_000
+
+CHILD = """
+import json, resource, sys
+from cellwright.context.scanner.scan import scan
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1 << 20)
+
+told = []
+before = peak()
+found = scan(sys.argv[1], lambda done, total: told.append((done, total)))
+print(json.dumps({"files": len(found.files), "modules": len(found.project.modules), "told": told, "grown": peak() - before}))
+"""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("large")
+    body = "x = 'some text of a program....'\n" * (FILE_BYTES // 34)
+    for number in range(FILES):
+        folder = root / f"part{number // IN_A_FOLDER // 20}" / f"piece{number // IN_A_FOLDER % 20}"
+        if number % IN_A_FOLDER == 0:
+            folder.mkdir(parents=True)
+        (folder / f"file{number % IN_A_FOLDER}.py").write_text(f"import part0.piece0.file{number % 9}\n{body}", "utf-8")
+    return root
+
+
+@requirement("context:scan:large")
+@pytest.mark.timeout(SECONDS * 2)
+def test_a_large_tree_is_scanned_with_progress_in_bounded_memory(tree: Path) -> None:
+    command = [sys.executable, "-c", CHILD, str(tree)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
+    said = json.loads(done.stdout)
+    assert said["files"] == FILES
+    assert said["modules"] > 0
+    listed = [count for count, total in said["told"] if not total]
+    read = [count for count, total in said["told"] if total]
+    assert listed == sorted(listed)
+    assert len(listed) >= FILES // 1_000
+    assert read == sorted(read)
+    assert len(read) >= FILES // 1_000
+    assert said["told"][-1] == [FILES, FILES]
+    assert said["grown"] < MOST_MEGABYTES
