@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx2
 from mcp import Client, StdioServerParameters
+from mcp.client import ClientExtension
 from mcp.client.streamable_http import streamable_http_client
 
 TOKEN = "test-token-0123456789-abcdefghijklmnopqrstuvwxyz"
@@ -128,6 +129,7 @@ async def http_client(
     mode: str = "auto",
     headers: Mapping[str, str] | None = None,
     on_message: Callable[[Any], None] = lambda _message: None,
+    extensions: Sequence[ClientExtension] = (),
 ) -> AsyncGenerator[Client]:
     """The official client, over HTTP, in either era of the protocol (`auto` or `legacy`)."""
 
@@ -141,6 +143,7 @@ async def http_client(
             transport,
             mode=mode,  # pyright: ignore[reportArgumentType]
             message_handler=handle,
+            extensions=extensions,
             cache=None,
         ) as client:
             yield client

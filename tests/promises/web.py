@@ -18,6 +18,7 @@ PROMISES = {
     "web:own:stream": "A stream of events carries the owner's events only, also when it is resumed with another's number.",
     "web:activity": "Calls are shown when they begin and when they end, with outcome, time, tokens and what they were about.",
     "web:scopes": "Who may only read cannot cancel.",
+    "web:things:odd": "A notebook that nobody could open, by its name or what it is, is left out of the list and does not spoil it.",
     "web:outputs": "Outputs come as plain text without terminal sequences, as pictures, or as the address of a frame; long ones are cut and say so.",
     "web:frames": "HTML and SVG outputs are given only as documents that may run nothing and load nothing, in a frame of the page itself.",
     "web:frames:harmless": "What runs, fetches or leads away is taken out of framed HTML before the policy is needed, in time linear in its length.",

@@ -406,7 +406,13 @@ async def test_after_a_restart_the_page_goes_on_with_what_changed(
         assert await page.evaluate("() => window.loadedOnce") is True
 
 
-PROSE = """# Title *stressed*
+PROSE = """# Title *stressed* ##
+
+## C#
+
+broken by spaces\x20\x20
+and by a stroke\\
+into three
 
 A line with **strong**, ~~struck~~, `code_here`, snake_case_name and \\*no stress\\*. See [the notes](https://example.org/a_(b)).
 
@@ -429,6 +435,10 @@ SLOW = (
     "|" * 9_000 + "\n|-|\n" + "|" * 9_000,
     "![a](data:image/png;base64," + "A" * 19_000,
     "\n".join(" " * n + "- x" for n in range(300)),
+    f"# a{' ' * 4_000}b",
+    f"a{' ' * 120_000}b",
+    f"a|b\n-{' ' * 60_000}x",
+    f"[]({' ' * 19_000}x",
 )
 
 
@@ -450,6 +460,8 @@ async def test_prose_is_shown_as_meant_and_cannot_be_made_slow(
         for selector, wanted in {
             "h1": ["Title stressed"],
             "h1 em": ["stressed"],
+            "h2": ["C#"],
+            "p:has(br)": ["broken by spacesand by a strokeinto three"],
             "strong": ["strong"],
             "del": ["struck"],
             "p code": ["code_here"],

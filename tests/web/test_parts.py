@@ -1,10 +1,13 @@
 """The page's parts that need no server: visits, the feed, outputs, frames."""
 
 import asyncio
+import os
 import time
+from pathlib import Path
 
 import pytest
 
+from cellwright.app.page.notebooks import notebooks_below
 from cellwright.core.errors import LimitReached
 from cellwright.core.types import ALL_SCOPES, Principal
 from cellwright.web import feed, visits
@@ -154,7 +157,7 @@ HOSTILE = {
     "<form action=//e><input name=x><button>go</button></form>": "go",
     "1 < 2 &amp; 3 &lt; 4": "1 &lt; 2 &amp; 3 &lt; 4",
     "<video src=//e><source src=//e></video><audio src=//e>t": "",
-    "</body></html><x-y onfocus=1 autofocus tabindex=1>k": '<x-y autofocus="" tabindex="1">k',
+    "</body></html><x-y onfocus=1 autofocus tabindex=1>k": '<x-y tabindex="1">k',
 }
 
 
@@ -186,3 +189,18 @@ def test_taking_it_out_costs_time_linear_in_the_length() -> None:
         frame(piece * (100_000 // len(piece)))
     assert time.process_time() - spent < 10
     assert b"too long" in frame("x" * 1_000_001)
+
+
+@requirement("web:things:odd")
+def test_what_nobody_could_open_does_not_spoil_the_list(tmp_path: Path) -> None:
+    for name in ("good.ipynb", "back\\slash.ipynb", "dot./x.ipynb", "control\x07.ipynb"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/bytes\xff.ipynb")).write_text("{}")
+    (tmp_path / "nowhere.ipynb").symlink_to(tmp_path / "none")
+    (tmp_path / "loop.ipynb").symlink_to("loop.ipynb")
+    os.mkfifo(tmp_path / "pipe.ipynb")
+    (tmp_path / "folder.ipynb").mkdir()
+    things, more = notebooks_below(tmp_path)
+    assert [one.path for one in things] == ["good.ipynb"]
+    assert not more

@@ -15,13 +15,12 @@ _IMPORT = re.compile(r"^import \{[^}]*\} from \"\./cells\.js\";\n", re.MULTILINE
 
 
 def notebook_view(assets: Path = ASSETS) -> str:
-    """The view as one file. Modules cannot be imported there, so what the page imports is put before it."""
+    """The view as one file. Nothing can be imported there, so the module that it shares with the page is put before it."""
 
     def text(name: str) -> str:
         return (assets / name).read_text(encoding="utf-8")
 
     script = _EXPORT.sub("", text("cells.js")) + _IMPORT.sub("", text("app.js"))
-    assert "</script" not in script
     return text("app.html").replace("/* page.css */", text("page.css")).replace("/* app.js */", script)
 
 

@@ -88,13 +88,13 @@ function picture(address, text, attachments) {
 const INLINE = new RegExp(
   [
     String.raw`\\([!-/:-@[-\`{-~])`, // 1: an escape
-    "(`+)(?!`)([\\s\\S]*?[^`])\\2(?!`)", // 2, 3: code
+    "(`+)(?!`)([\\s\\S]{0,2000}?[^`])\\2(?!`)", // 2, 3: code
     String.raw`\$\$?(?!\s)([^$\n]{1,400}?[^\s\\$])\$\$?(?!\d)`, // 4: mathematics
-    String.raw`(!?)\[((?:\\.|[^\[\]\\]){0,400}(?:\[[^\[\]]{0,200}\][^\[\]]{0,200})?)\]\(\s*<?([^\s()<>]{0,4000}(?:\([^\s()<>]{0,400}\)[^\s()<>]{0,400})?)>?(?:\s+["'(][^"')]{0,400}["')])?\s*\)`, // 5, 6, 7: link or image
+    String.raw`(!?)\[((?:\\.|[^\[\]\\]){0,400}(?:\[[^\[\]]{0,200}\][^\[\]]{0,200})?)\]\(\s{0,40}<?([^\s()<>]{0,4000}(?:\([^\s()<>]{0,400}\)[^\s()<>]{0,400})?)>?(?:\s{1,40}["'(][^"')]{0,400}["')])?\s{0,40}\)`, // 5, 6, 7: link or image
     String.raw`<((?:https?:\/\/|mailto:)[^\s<>]{1,2000})>`, // 8: an address in angles
     String.raw`(<br\s*\/?>)`, // 9
     String.raw`\*\*\*(?=\S)([^*]{0,1000}\S)\*\*\*`, // 10: both
-    String.raw`(\*\*|__)(?=\S)([\s\S]{0,2000}?\S)\11`, // 11, 12: strong
+    String.raw`(\*\*|__)(?=\S)([\s\S]{0,1000}?\S)\11`, // 11, 12: strong
     String.raw`(\*|_)(?=\S)((?:\*\*[^*]*\*\*|[^*_]){0,2000}?\S)\13(?!\w)`, // 13, 14: stressed
     String.raw`~~(?=\S)([\s\S]{0,1000}?\S)~~`, // 15: struck
     String.raw`(https?:\/\/[^\s<>"')\]]{1,2000}[^\s<>"')\].,;:!?])`, // 16: a bare address
@@ -128,13 +128,14 @@ function inline(text, attachments, depth = 0) {
 }
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([\w+-]*)/;
-const HEADING = /^ {0,3}(#{1,6})(?:\s+(.*?))?\s*#*\s*$/;
+const HEADING = /^ {0,3}(#{1,6})(?:\s+([^\n]*))?$/;
 const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])(\s+|$)/;
 const QUOTE = /^ {0,3}>\s?/;
-const TABLE_RULE = /^\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
 
 const rowOf = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
+const isTableRule = (line) => rowOf(line).every((cell) => /^:?-+:?$/.test(cell));
+const isBroken = (line) => line.endsWith("  ") || line.endsWith("\\");
 
 function tableAt(lines, at, attachments) {
   const row = (name, line) => el("tr", null, ...rowOf(line).slice(0, 64).map((cell) => el(name, null, ...inline(cell, attachments))));
@@ -192,7 +193,7 @@ function blocksOf(lines, attachments, depth = 0) {
       blocks.push(el("pre", { tabindex: 0 }, el("code", null, ...coloured(lines.slice(at + 1, end).join("\n"), fence[2].toLowerCase()))));
       at = end + 1;
     } else if (heading) {
-      blocks.push(el(`h${heading[1].length}`, null, ...inline(heading[2] ?? "", attachments)));
+      blocks.push(el(`h${heading[1].length}`, null, ...inline((heading[2] ?? "").trim().replace(/(?:^|\s)#+$/, "").trimEnd(), attachments)));
       at++;
     } else if (RULE.test(line)) {
       blocks.push(el("hr"));
@@ -206,7 +207,7 @@ function blocksOf(lines, attachments, depth = 0) {
       const [list, next] = listAt(lines, at, attachments, depth);
       blocks.push(list);
       at = next;
-    } else if (line.includes("|") && TABLE_RULE.test(lines[at + 1] ?? "") && lines[at + 1].includes("-")) {
+    } else if (line.includes("|") && isTableRule(lines[at + 1] ?? "")) {
       const [table, next] = tableAt(lines, at, attachments);
       blocks.push(table);
       at = next;
@@ -226,7 +227,9 @@ function paragraphAt(lines, at, blocks, attachments) {
   let end = at + 1;
   const stops = (line) => line.trim() === "" || FENCE.test(line) || HEADING.test(line) || QUOTE.test(line) || RULE.test(line) || ITEM.test(line);
   while (end < lines.length && !/^ {0,3}(?:=+|-+)\s*$/.test(lines[end]) && !stops(lines[end])) end++;
-  const text = lines.slice(at, end).map((one) => one.trimStart()).join("\n").replace(/ {2,}\n|\\\n/g, "<br>");
+  // By hand, as all that looks for spaces at an end: a pattern tries each of a thousand spaces anew.
+  const line = (one) => (isBroken(one) ? `${one.replace(/\\$/, "").trim()}<br>` : `${one.trimStart()}\n`);
+  const text = lines.slice(at, end - 1).map(line).join("") + lines[end - 1].trimStart();
   const under = /^ {0,3}(=+|-+)\s*$/.exec(lines[end] ?? "");
   blocks.push(el(under ? (under[1][0] === "=" ? "h1" : "h2") : "p", null, ...inline(text.trimEnd(), attachments)));
   return under ? end + 1 : end;
