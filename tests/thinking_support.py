@@ -1,10 +1,15 @@
 """What tests of thinking notebooks share."""
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
+from cellwright.core.running import Kernels
+from cellwright.storage.location import Location
+from cellwright.thinking.model import Limits
 from cellwright.thinking.service import Thinking
 
 MakeThinking = Callable[..., Thinking]
+Opening = Callable[[Location], AbstractAsyncContextManager[Callable[[Kernels, Limits | None], Thinking]]]
 
 
 class Clock:

@@ -36,10 +36,14 @@ async def make_context(root: Path, where: Location) -> AsyncGenerator[MakeContex
     """Opens the context of one project, as often as wanted: as several processes would."""
     opened: list[tuple[ProjectContext, IndexedSearch, Database]] = []
 
-    def make(limits: Limits | None = None, clock: Callable[[], float] | None = None) -> ProjectContext:
+    def make(
+        limits: Limits | None = None, clock: Callable[[], float] | None = None, changes: Changes | None = None
+    ) -> ProjectContext:
         database = open_database(where, MIGRATIONS)
         search = open_search(database, Models(EmbeddingChoice("none", "", None)))
-        context = ProjectContext(root, database, search, Changes(), trace_of, limits=limits, clock=clock or time.time)
+        context = ProjectContext(
+            root, database, search, changes or Changes(), trace_of, limits=limits, clock=clock or time.time
+        )
         opened.append((context, search, database))
         return context
 

@@ -143,6 +143,11 @@ def test_secret_files_are_neither_read_nor_searched(root: Path, files: Files) ->
         "credentials.json",
         "A.KEY",
         ".git/config",
+        ".env~",
+        "..env.swp",
+        ".env.swp",
+        "id_rsa.bak",
+        "tls.key.old~",
     ]
     files(
         dict.fromkeys(names, "CANARY=1")
@@ -181,7 +186,7 @@ def test_a_long_file_comes_in_pages_that_are_the_whole(root: Path, files: Files)
     files({"empty": "", "hidden.txt": "a\u200b\u202eb\x1b[31mc"})
     assert read_file(Root(root), "empty").text == ""
     shown = read_file(Root(root), "hidden.txt")
-    assert (shown.text, shown.hidden_characters) == ("abc", 2)
+    assert (shown.text, shown.hidden_characters) == ("ab␛[31mc", 2)
 
 
 @requirement("context:read")
@@ -250,6 +255,11 @@ def test_lines_are_found_with_their_surroundings(root: Path, files: Files) -> No
     assert run("needle here$", case=True) == []
     assert run("^needle$", "*.py") == [("a.py", 6)]
     assert run("end", "sub/**/*.txt") == run("end", "**/*.{txt,md}") == [("sub/b.txt", 6)]
+    assert run("end", "{src,sub}/*.{md,txt}") == run("end", "[!a]?txt") == run("end", "./sub/**") == [("sub/b.txt", 6)]
+    assert run("end", "sub{b.txt") == run("end", "s.b/b.txt") == []
+    for wrong in ("[z-a]", "}{", "\ud800", "x" * 2_000):
+        with pytest.raises(InvalidArgument):
+            run("end", wrong)
     found = grep(Root(root), Wanted(compiled("Here", case_sensitive=True), "", 1), 10)
     assert (found.matches[0].before, found.matches[0].after, found.truncated) == (["two"], ["four"], False)
     cut = grep(Root(root), Wanted(compiled("needle", case_sensitive=False), "", 0, 3), 10)
@@ -291,6 +301,52 @@ def test_a_search_that_takes_too_long_says_what_it_has(root: Path, files: Files)
     files({f"{number}.txt": "needle" for number in range(3)})
     found = grep(Root(root), Wanted(compiled("nothing", case_sensitive=True)), 0)
     assert (found.matches, found.timed_out) == ([], True)
+
+
+@requirement("context:grep:linear")
+@pytest.mark.parametrize("glob", ["**/a/" * 40 + "z", "**/" * 300 + "z", "*a" * 300 + "z", "{a,b}" * 100])
+def test_patterns_of_file_names_are_answered_in_time(root: Path, files: Files, glob: str) -> None:
+    files({"a/" * 60 + "x.txt": "needle"})
+    started = time.process_time()
+    assert grep(Root(root), Wanted(compiled("needle", case_sensitive=True), glob), 10).matches == []
+    assert time.process_time() - started < 2
+
+
+@requirement("context:seen")
+def test_nothing_in_a_file_is_written_over(root: Path) -> None:
+    """Python takes a carriage return for the end of a line, and a comment may hold anything."""
+    (root / "a.py").write_bytes(b"evil()\rgood()   \r\nworse() #\b\b\b\b\b\b\b\b\b\n#\x1b[1A\x1b]\nworst()\n#\x07")
+    shown = read_file(Root(root), "a.py").text
+    assert shown.split("\n") == ["evil()␍good()   ", "worse() #␈␈␈␈␈␈␈␈␈", "#␛[1A␛]", "worst()", "#␇"]
+    found = grep(Root(root), Wanted(compiled("evil|worse", case_sensitive=True), "", 0), 10)
+    assert [one.text for one in found.matches] == shown.split("\n")[:2]
+
+
+@requirement("context:lines")
+@pytest.mark.anyio
+async def test_a_line_has_one_number_everywhere(context: ProjectContext, files: Files) -> None:
+    files({"a.txt": "one\x0cone\r\ntwo\x1ctwo\nthree\u2028three\x85\nfour needle\n"})
+    (match,) = (await context.files.grep("needle", "", case_sensitive=True, context_lines=0, limit=5)).matches
+    (hit,) = await context.search(Call(Principal("ann", ALL_SCOPES)), "needle", ["file"], "", 5)
+    assert (match.line, hit.line, hit.snippet) == (4, 4, "four needle")
+    shown = await context.files.read("a.txt", 4)
+    assert (shown.text, shown.lines) == ("four needle", 4)
+
+
+@requirement("context:resources")
+@pytest.mark.anyio
+async def test_a_page_of_a_file_keeps_its_size(context: ProjectContext, files: Files) -> None:
+    files({"long.js": "x = '" + "é" * 200_000 + "'\nshort", "wide.txt": (" " * 2_000 + "\n") * 300})
+    call, resources = Call(Principal("ann", ALL_SCOPES)), ContextResources(context)
+    (first,) = await resources.read(call, "context://file/long.js?start=1")
+    assert len(str(first.body).encode()) <= 100 << 10
+    assert str(first.body).endswith("too long to be shown]")
+    assert first.meta["next"] == 2
+    (second,) = await resources.read(call, "context://file/long.js?start=2")
+    assert str(second.body) == "short"
+    (wide,) = await resources.read(call, "context://file/wide.txt?start=1")
+    assert len(str(wide.body).encode()) <= 100 << 10
+    assert set(str(wide.body).split("\n")) == {" " * 2_000}
 
 
 @requirement("context:listing")

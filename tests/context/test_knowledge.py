@@ -11,8 +11,10 @@ import pytest
 from cellwright.context import pages
 from cellwright.context.model import Issue, KeyFile, Module, ModuleNotFound, NoActiveSession, Project, SessionStatus
 from cellwright.context.relevance import Use, lowest_fifth, score
+from cellwright.context.resources import ContextResources
 from cellwright.context.service import Limits, ProjectContext
 from cellwright.core.errors import InvalidArgument
+from cellwright.core.resources import Changes
 from cellwright.core.types import ALL_SCOPES, Call, Principal
 from requirements import requirement
 
@@ -176,6 +178,55 @@ async def test_search_finds_everything_that_is_known(context: ProjectContext, fi
     hit = (await context.search(BOB, "giraffe", ("file",), "", 10))[0]
     assert (hit.uri, hit.snippet) == ("context://file/src/zebra/herd.py", "def giraffe():")
     assert hit.score > 0
+
+
+@requirement("context:discoveries:opposite")
+async def test_what_says_the_opposite_is_another_discovery(context: ProjectContext) -> None:
+    rule = "A failed charge of a customer is {} tried again by the payment service within {} minutes of the first try"
+    for word, minutes in (("always", 5), ("never", 5), ("always", 30)):
+        _, merged = await context.record(ANN, "rule", rule.format(word, minutes), "", "")
+        assert not merged
+    _, merged = await context.record(ANN, "rule", "Note: " + rule.format("never", 5), "", "")
+    assert merged
+
+
+@requirement("context:file:broken")
+async def test_search_goes_on_without_a_project_file_that_can_be_read(context: ProjectContext, files: Files) -> None:
+    files({".cellwright/project.yaml": "project: [broken\n", "a.py": "needle = 1"})
+    assert [hit.path for hit in await context.search(ANN, "needle", [], "", 5)] == ["a.py"]
+
+
+@requirement("context:resources:told")
+async def test_who_watches_is_told(make_context: MakeContext, files: Files) -> None:
+    changes, told = Changes(), list[str]()
+    context = make_context(changes=changes)
+    changes.subscribe(lambda change: told.append(getattr(change, "uri", "list")))
+    resources = ContextResources(context)
+    files({".cellwright/project.yaml": "modules:\n  old: {}\n"})
+    await context.overview(ANN)
+    assert told == []
+    files({".cellwright/project.yaml": "modules:\n  newer: {}\n"})
+    await context.overview(ANN)
+    modules = {"context://module/old", "context://module/newer"}
+    assert set(told) == {"context://project/overview", "list", *modules}
+    told.clear()
+    watched = "context://discoveries?type=rule"
+    holding = await resources.watch(ANN, watched)
+    assert holding is not None
+    async with holding:
+        await context.record(ANN, "rule", "One", "", "")
+    await context.record(ANN, "rule", "Another thing", "", "")
+    assert (told.count(watched), told.count("context://discoveries")) == (1, 2)
+    assert await resources.watch(ANN, "context://discoveries?type=odd") is None
+
+
+@requirement("context:resources:inert")
+async def test_names_of_modules_are_listed_as_they_are_seen(context: ProjectContext, files: Files) -> None:
+    files({".cellwright/project.yaml": 'modules:\n  "a\\u202eb\\n# X":\n    description: "c\\u200b\\n\\x1b[31md"\n'})
+    listed = (await ContextResources(context).list(ANN))[-1]
+    assert (listed.name, listed.description) == ("ab # X", "c d")
+    (content,) = await ContextResources(context).read(ANN, listed.uri)
+    assert str(content.body).startswith("# Module: ab # X\n")
 
 
 @requirement("context:search")

@@ -146,6 +146,28 @@ def test_what_srcmd_cannot_hold_is_named() -> None:
     assert "###### cell-3.py" in done.text
 
 
+@requirement("formats:srcmd:losses")
+def test_a_cell_that_is_left_out_moved_or_of_another_language_is_named() -> None:
+    cells = (
+        BookCell(Kind.CODE, "let a", "javascript", "a.js"),
+        BookCell(Kind.CODE, "{}", "json", "package.json"),
+        BookCell(Kind.CODE, "[]", "json", "package.json"),
+        BookCell(Kind.CODE, "fn main(){}", "rust", "b.py"),
+        BookCell(Kind.RAW, "raw"),
+    )
+    losses = srcmd.encode(Book("T", "javascript", cells)).losses
+    for said in (
+        "1 more cells named package.json",
+        "moved to the beginning",
+        "cell 4 is rust, and python",
+        "cell 5 is raw",
+    ):
+        assert any(said in loss for loss in losses), said
+    assert len(losses) == 4
+    assert srcmd.encode(Book("T", "javascript", cells[1:2] + cells[:1])).losses == ()
+    assert any("'a.js'" in loss for loss in md.encode(Book("T", "javascript", cells)).losses)
+
+
 @requirement("formats:srcmd:external")
 @settings(deadline=None)
 @given(books())

@@ -1,7 +1,7 @@
 """Thinking notebooks on a real database, and behind a real server in front of a real Jupyter."""
 
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,9 @@ from cellwright.thinking.templates import TEMPLATES
 from jupyter_support import JupyterProcess, JupyterServer
 from notebook_agent import in_front_of
 from support import HttpServer
-from thinking_support import Clock, MakeThinking
+from thinking_support import Clock, MakeThinking, Opening
 
 FLAGS = ("--toolsets", "thinking,kernels,scratch,notebooks")
-Opening = Callable[[Location], AbstractAsyncContextManager[Callable[[Kernels, Limits | None], Thinking]]]
 
 
 @pytest.fixture

@@ -127,6 +127,31 @@ async def _completes(client: Client, session: str, notebook: str, cell: str, exe
         assert all(one.startswith(value[:3]) for one in found.completion.values)
 
 
+@requirement("thinking:resources:complete")
+@pytest.mark.parametrize("mode", ERAS)
+async def test_cells_are_completed_of_the_notebook_that_was_chosen(
+    quiet_server: tuple[HttpServer, dict[str, str]], mode: str
+) -> None:
+    server, bob = quiet_server
+    reference = ResourceTemplateReference(type="ref/resource", uri="notebook://{session}/{notebook}/cells/{cell}")
+    async with agent_of(server, mode) as agent, http_client(server, mode, bob) as other:
+        made = await agent("notebook_create")
+        chosen = {"session": made["sessionId"], "notebook": made["notebookId"]}
+        added = await agent("notebook_add_cell", notebookId=made["notebookId"], cellType="code", source="1")
+        current = await agent("notebook_create")
+
+        async def completed(client: Client, name: str, context: dict[str, str]) -> list[str]:
+            return (await client.complete(reference, {"name": name, "value": ""}, context)).completion.values
+
+        assert await completed(agent.client, "cell", chosen) == [added["cell"]["id"]]
+        assert await completed(agent.client, "cell", {}) == []
+        assert await completed(other, "cell", chosen) == []
+        assert made["notebookId"] in await completed(agent.client, "notebook", {"session": made["sessionId"]})
+        assert await completed(agent.client, "notebook", {"session": "s-0"}) == []
+        for one in (made, current):
+            await agent("notebook_close", notebookId=one["notebookId"])
+
+
 @requirement("thinking:resources", "thinking:create")
 @pytest.mark.parametrize("mode", ERAS)
 async def test_lists_and_templates(quiet_server: tuple[HttpServer, dict[str, str]], mode: str) -> None:
@@ -392,6 +417,22 @@ async def test_hostile_sources(quiet_server: tuple[HttpServer, dict[str, str]]) 
             code = [cell for cell in back["cells"] if cell["type"] == "code"]
             assert len(code) == len(sources)
             await agent("notebook_close", notebookId=back["notebookId"])
+        await agent("notebook_close", notebookId=made["notebookId"])
+
+
+@requirement("thinking:sources")
+async def test_nothing_in_a_source_is_written_over(quiet_server: tuple[HttpServer, dict[str, str]]) -> None:
+    """Python takes a carriage return for the end of a line, and a comment may hold anything."""
+    source = "evil()\rgood()   \r\nworse() #\b\b\b\b\b\b\b\b\b\n#\x1b[1A\x1b]\nworst()\n#\x07"
+    async with agent_of(quiet_server[0]) as agent:
+        made = await agent("notebook_create")
+        added = await agent("notebook_add_cell", notebookId=made["notebookId"], cellType="code", source=source)
+        assert "evil()" in added["cell"]["starts"]
+        cell = f"cells/{added['cell']['id']}"
+        for form in ("srcmd", "json", "ipynb", "md", "html", "cells", cell):
+            text = (await agent.resource(f"{made['uri']}/{form}")).text
+            assert all(code in text for code in ("evil()", "good()", "worse()", "worst()")), form
+            assert not {"\x1b", "\x08", "\x07", "\r"} & set(text)
         await agent("notebook_close", notebookId=made["notebookId"])
 
 

@@ -7,17 +7,18 @@ import signal
 import time
 import urllib.request
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
 
 from cellwright.app.workspace import Workspace
-from cellwright.core.errors import LimitReached
+from cellwright.core.errors import LimitReached, NotFound
 from cellwright.core.formats.model import Kind
-from cellwright.core.running import RunStatus
+from cellwright.core.running import Kernels, RunStatus
 from cellwright.core.types import ALL_SCOPES, Call, Principal
 from cellwright.thinking.drafts import CellDraft
 from cellwright.thinking.kernels import NEW_KERNEL
@@ -27,7 +28,7 @@ from jupyter_support import JupyterServer
 from notebook_agent import Agent, agent_of
 from requirements import requirement
 from support import TOKEN, HttpServer, http_server
-from thinking_support import Clock
+from thinking_support import Clock, Opening
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
@@ -240,9 +241,8 @@ async def check_found_again(agent: Agent, done: Any) -> None:
 
 
 @requirement("thinking:run:cancel")
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_client_that_cancels_stops_its_run(server: HttpServer, mode: str) -> None:
-    async with agent_of(server, mode) as agent, agent_of(server) as other:
+async def test_a_client_that_cancels_stops_its_run(server: HttpServer) -> None:
+    async with agent_of(server, "legacy") as agent, agent_of(server) as other:
         notebook_id, cells = await notebook_of(agent, "x = 1", ENDLESS, "print(x)")
         uri = (await run(agent, notebook_id, cells[0]))["uri"]
 
@@ -264,6 +264,82 @@ async def test_a_client_that_cancels_stops_its_run(server: HttpServer, mode: str
         after = await run(agent, notebook_id, cells[2])
         assert (after["status"], texts(after["results"][0])) == ("done", "1\n")
         await agent("notebook_close", notebookId=notebook_id)
+
+
+@requirement("thinking:run:lost")
+async def test_a_run_outlives_a_caller_who_may_only_have_lost_the_connection(
+    make_running: Callable[[], Thinking], tmp_path: Path
+) -> None:
+    thinking, gate = make_running(), tmp_path / "gate"
+    waiting = (
+        f"import pathlib, time\nwhile not pathlib.Path({str(gate)!r}).exists(): time.sleep(0.02)\nprint('through')"
+    )
+    notebook_id, (cell,) = await code_cells(thinking, waiting)
+
+    async def now() -> tuple[str, str]:
+        found = (await thinking.read(ANN, notebook_id)).cells[0]
+        return found.status, "".join(output.get("text", "") for output in found.outputs)
+
+    call = asyncio.create_task(thinking.run(replace(ANN, may_have_left=True), notebook_id, cell, 60))
+    with anyio.fail_after(20):
+        while (await now())[0] != "running":
+            pass
+    call.cancel()
+    await asyncio.wait({call}, timeout=20)
+    assert call.cancelled()
+    gate.touch()
+    with anyio.fail_after(20):
+        while (await now())[0] == "running":
+            pass
+    assert await now() == ("idle", "through\n")
+    await thinking.close_notebook(ANN, notebook_id)
+
+
+class SlowStart:
+    """Real kernels, of which one that was started is not given out before the test says so."""
+
+    def __init__(self, real: Kernels) -> None:
+        self.real = real
+        self.started, self.go = asyncio.Event(), asyncio.Event()
+
+    async def start(self, call: Call, language: str) -> str:
+        kernel = await self.real.start(call, language)
+        self.started.set()
+        await self.go.wait()
+        return kernel
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+
+@requirement("thinking:kernels:starting")
+@pytest.mark.parametrize("how", ["closed", "cancelled"])
+async def test_a_kernel_that_starts_for_nobody_is_shut_down(
+    thinking_jupyter: JupyterServer,
+    opening: Opening,
+    make_workspace_at: Callable[..., Workspace],
+    tmp_path: Path,
+    how: str,
+) -> None:
+    before = kernels_of(thinking_jupyter)
+    slow = SlowStart(make_workspace_at().thinking.kernels)
+    async with opening(tmp_path / "state" / "cellwright.db") as make:
+        thinking = make(cast("Kernels", slow), None)
+        notebook_id, (cell,) = await code_cells(thinking, "1")
+        call = asyncio.create_task(thinking.run(ANN, notebook_id, cell, 60))
+        await asyncio.wait_for(slow.started.wait(), 30)
+        assert len(kernels_of(thinking_jupyter) - before) == 1
+        if how == "closed":
+            await thinking.close_notebook(ANN, notebook_id)
+        else:
+            call.cancel()
+            await asyncio.wait({call}, timeout=30)
+        slow.go.set()
+        await asyncio.wait({call}, timeout=30)
+        assert call.cancelled() if how == "cancelled" else isinstance(call.exception(), NotFound)
+        with anyio.fail_after(20):
+            while await anyio.to_thread.run_sync(kernels_of, thinking_jupyter) - before:
+                pass
 
 
 @requirement("thinking:run:progress")
@@ -332,7 +408,8 @@ async def test_keeping(server: HttpServer, thinking_jupyter: JupyterServer) -> N
         pad = await agent("scratch_read", scratch_id="kept-pad")
         assert [cell["content"] for cell in pad["scratchpad"]["cells"]] == ["print('kept')"]
         error = await agent.error("notebook_keep", notebookId=notebook_id, path="scratchpad://kept-pad")
-        assert error["code"] == "CONFLICT"
+        # Of what the tool has no argument for, nothing is said.
+        assert (error["code"], error["hint"]) == ("CONFLICT", "give another place: keeping overwrites nothing")
         assert (await agent.resource(kept["uri"])).text.startswith("<!-- srcbook:")
         await agent("notebook_close", notebookId=notebook_id)
 

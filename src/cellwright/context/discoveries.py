@@ -17,6 +17,10 @@ SMALL_WORDS = frozenset(
     ["a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "in", "is", "it", "must", "of", "on", "or", "should", "that", "the",
      "this", "to", "use", "we", "with"]
 )  # fmt: skip
+DECISIVE = frozenset(
+    ["always", "before", "after", "cannot", "except", "false", "never", "no", "none", "not", "only", "t", "true", "unless", "without"]
+)  # fmt: skip
+"""Words with which a sentence says something else than without them; `t` is what is left of don't and can't. So does a number."""
 COLUMNS = "id, type, content, module, solution, session, created, updated, times"
 SELECT = (
     "SELECT d.id, d.type, d.content, d.module, d.solution, d.session, d.created, d.updated, d.times, COALESCE(u.archived, 0) "
@@ -34,6 +38,8 @@ def alike(one: str, other: str) -> bool:
     first, second = words(one), words(other)
     if not first or not second:
         return one.strip() == other.strip()
+    if any(word in DECISIVE or word.isdigit() for word in first ^ second):
+        return False
     return len(first & second) / len(first | second) >= SAME
 
 

@@ -91,7 +91,7 @@ class ProjectFiles:
 
     async def page_from(self, path: str, start: int) -> FileText:
         """A file from a line on, as far as a page goes, for `context://file/{path}?start=…`."""
-        return await asyncio.to_thread(read_file, self._root, path, start, None, PAGE_TOKENS)
+        return await asyncio.to_thread(read_file, self._root, path, start, None, PAGE_TOKENS, PAGE_BYTES)
 
     async def grep(
         self, pattern: str, file_pattern: str, *, case_sensitive: bool, context_lines: int, limit: int

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from cellwright.context.files import ProjectFiles, ReadableFile
 from cellwright.context.grep import first_line_with
 from cellwright.context.model import Discovery, Project, Session
+from cellwright.context.reading import lines_of
 from cellwright.context.scanner.languages import language_of
 from cellwright.context.uris import DISCOVERIES_URI, RECENT_URI, file_uri, module_uri
 from cellwright.core.clean import clean
+from cellwright.core.sight import seen
 from cellwright.storage.database import Database, Transaction
 from cellwright.storage.search import Entry, Hit, Key, Query, SearchIndex
 from cellwright.storage.words import words_of
@@ -183,8 +185,8 @@ class KnownThings:
 
 def _best_line(text: str, words: Sequence[str]) -> tuple[int | None, str]:
     number = first_line_with(text, words)
-    lines = text.splitlines()
-    return (number, clean(lines[number - 1][:SNIPPET]).text) if lines else (None, "")
+    lines = lines_of(text)
+    return (number, seen(lines[number - 1][:SNIPPET].removesuffix("\r")).text) if lines else (None, "")
 
 
 def _kind(path: str) -> str:

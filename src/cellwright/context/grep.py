@@ -10,14 +10,13 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from fnmatch import translate
 from importlib import import_module
 from typing import Any, Protocol, cast
 
 from cellwright.context.paths import ManyFiles, Root, is_secret_folder, is_secret_name
 from cellwright.context.scanner.walk import Folder, walk
-from cellwright.core.clean import clean
 from cellwright.core.errors import InvalidArgument, Unavailable
+from cellwright.core.sight import seen
 
 LARGEST_SEARCHED = 4 << 20
 LONGEST_LINE = 400
@@ -80,16 +79,20 @@ class Wanted:
         return not any(mark in self.expression.pattern.removeprefix(LINES) for mark in OF_THE_WHOLE_TEXT)
 
 
-def compiled(pattern: str, *, case_sensitive: bool) -> Expression:
-    """The expression, or InvalidArgument with the engine's own words."""
-    if not pattern or len(pattern) > LONGEST_PATTERN:
-        raise InvalidArgument(f"the pattern has {len(pattern)} characters", hint=f"give 1 to {LONGEST_PATTERN:,}")
+def _engine() -> Any:  # noqa: ANN401 - it has no types of its own
     try:
-        engine: Any = import_module("re2")
+        return import_module("re2")
     except ImportError as error:
         raise Unavailable(
             "searching needs the package google-re2", hint="the operator installs it: pip install 'cellwright[context]'"
         ) from error
+
+
+def compiled(pattern: str, *, case_sensitive: bool) -> Expression:
+    """The expression, or InvalidArgument with the engine's own words."""
+    if not pattern or len(pattern) > LONGEST_PATTERN:
+        raise InvalidArgument(f"the pattern has {len(pattern)} characters", hint=f"give 1 to {LONGEST_PATTERN:,}")
+    engine = _engine()
     options = engine.Options()
     options.log_errors = False
     options.never_nl = False
@@ -204,20 +207,55 @@ def path_filter(file_pattern: str) -> Callable[[str], bool]:
     """Which paths a glob means: `*.py` any name, `src/**/*.ts` a path, `{a,b}` either."""
     if not file_pattern:
         return lambda _path: True
-    options = [_glob(one) for one in _alternatives(file_pattern[:LONGEST_PATTERN])]
+    if len(file_pattern) > LONGEST_PATTERN:
+        raise InvalidArgument(
+            f"file_pattern has {len(file_pattern):,} characters", hint=f"give 1 to {LONGEST_PATTERN:,}"
+        )
+    engine = _engine()
+    options = engine.Options()
+    options.log_errors = False
+    try:
+        shape = engine.compile(f"(?s){_glob(file_pattern.removeprefix('./'))}".encode(), options)
+    except (engine.error, UnicodeEncodeError) as error:
+        raise InvalidArgument(
+            f"{file_pattern[:80]!a} is not a pattern of file names", hint="as *.py, or src/**/*.{ts,tsx}"
+        ) from error
     by_name = "/" not in file_pattern
-    return lambda path: any(one.fullmatch(path.rpartition("/")[2] if by_name else path) for one in options)
+    # Names that are not UTF-8 on the disk have pieces that cannot be encoded.
+    return lambda path: bool(shape.fullmatch((path.rpartition("/")[2] if by_name else path).encode("utf-8", "replace")))
 
 
-def _alternatives(pattern: str) -> list[str]:
-    found = re.match(r"(.*?)\{([^{}]*)\}(.*)", pattern)
-    return [f"{found[1]}{one}{found[3]}" for one in found[2].split(",")] if found else [pattern]
+_WILD = re.compile(r"\*\*/|\*+|\[[!^]?\]?[^\]]*\]|.", re.DOTALL)
 
 
-def _glob(pattern: str) -> re.Pattern[str]:
-    pieces = pattern.removeprefix("./").replace("**/", "\0").split("\0")
-    inner = "(?:.*/)?".join(translate(piece)[len("(?s:") : -len(")\\Z")] for piece in pieces)
-    return re.compile(inner, re.DOTALL)
+def _glob(pattern: str) -> str:
+    """A glob as an expression for the linear-time engine: `**/` in numbers would keep any other one busy for ever."""
+    braces = {"{": "(?:", "}": ")"} if pattern.count("{") == pattern.count("}") else {}
+    made: list[str] = []
+    depth = 0
+    for piece in _WILD.findall(pattern):
+        depth += (piece == "{") - (piece == "}")
+        if piece in braces:
+            made.append(braces[piece])
+        elif piece == "," and braces and depth:
+            made.append("|")
+        else:
+            made.append(_wild(piece))
+    return "".join(made)
+
+
+def _wild(piece: str) -> str:
+    if piece == "**/":
+        return "(?:.*/)?"
+    if piece[0] == "*":
+        return ".*"
+    if piece == "?":
+        return "."
+    if len(piece) > 1:
+        negated = piece[1] in "!^"
+        inner = re.sub(r"[\\\[\]^]", r"\\\g<0>", piece[1 + negated : -1])
+        return f"[{'^' if negated else ''}{inner}]"
+    return re.escape(piece)
 
 
 def _matching_lines(batch: _Batch, number: int, wanted: Wanted, most: int) -> Iterator[Match]:
@@ -246,14 +284,14 @@ def _matching_lines(batch: _Batch, number: int, wanted: Wanted, most: int) -> It
 
 
 def _shown(line: bytes) -> str:
-    text = clean(line[: LONGEST_LINE * 4].decode("utf-8", "replace")).text
+    text = seen(line[: LONGEST_LINE * 4].removesuffix(b"\r").decode("utf-8", "replace")).text
     return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]}…"
 
 
 def first_line_with(text: str, words: Sequence[str]) -> int:
     """The line, counted from 1, that has the most of these words."""
     best, most = 1, 0
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         count = sum(word in line.lower() for word in words)
         if count > most:
             best, most = number, count

@@ -36,6 +36,9 @@ SECRET_ENDINGS = (
 )  # fmt: skip
 _SECRET_SHAPES = re.compile(r"id_.*_sk|(?:client_secret|service-account|service_account).*\.json", re.DOTALL)
 SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".git", ".hg", ".svn"})
+COPIES = ("~", ".bak", ".old", ".orig", ".save", ".backup", ".swp", ".swo")
+"""What editors and people add to the name of a copy; vim's own copies have a dot in front, too."""
+_COPY = re.compile(rf"(?:{'|'.join(map(re.escape, COPIES))})+\Z|\A\.(?=.*\.sw[op]\Z)", re.DOTALL)
 NO_SECRETS = (".example", ".sample", ".template", ".dist", ".pub", ".py", ".js", ".ts", ".go", ".rs", ".java", ".cs")
 """Samples and programs."""
 
@@ -52,6 +55,10 @@ def is_secret_folder(path: str) -> bool:
 
 def is_secret_name(name: str) -> bool:
     lower = name.casefold()
+    return _holds_secrets(lower) or (lower.endswith(COPIES) and _holds_secrets(_COPY.sub("", lower)))
+
+
+def _holds_secrets(lower: str) -> bool:
     return not lower.endswith(NO_SECRETS) and (
         lower in SECRET_NAMES
         or lower.startswith(SECRET_BEGINNINGS)

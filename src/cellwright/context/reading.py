@@ -8,10 +8,10 @@ from typing import cast
 from cellwright.context.model import SecretFile, Unreadable
 from cellwright.context.paths import Root
 from cellwright.context.scanner.imports import Imports
-from cellwright.core.clean import clean
 from cellwright.core.errors import CellwrightError, InvalidArgument
 from cellwright.core.formats.formats import FORMATS
 from cellwright.core.formats.model import InvalidFormat, Kind
+from cellwright.core.sight import seen
 from cellwright.core.tokens import estimate_tokens
 
 LARGEST_FILE = 4 << 20
@@ -20,6 +20,7 @@ FILE_TOKENS = 4_000
 DEPENDENCY_TOKENS = 1_500
 MOST_DEPENDENCIES = 20
 DEEPEST = 3
+CUT = " … [the rest of this line is too long to be shown]"
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,17 @@ def _all(descriptor: int, size: int) -> bytes:
 
 
 def read_file(
-    root: Root, path: str, start: int | None = None, end: int | None = None, tokens: int = FILE_TOKENS
+    root: Root,
+    path: str,
+    start: int | None = None,
+    end: int | None = None,
+    tokens: int = FILE_TOKENS,
+    most_bytes: int = LARGEST_FILE,
 ) -> FileText:
-    """A file, or some of its lines, as far as `tokens` go."""
+    """A file, or some of its lines, as far as `tokens` and `most_bytes` go."""
     real, raw = read_text(root, path)
-    cleaned = clean(as_cells(raw) if real.endswith(".ipynb") else raw)
-    lines = cleaned.text.splitlines()
+    cleaned = seen(as_cells(raw) if real.endswith(".ipynb") else raw)
+    lines = lines_of(cleaned.text)
     first = start or 1
     last = min(end or len(lines), len(lines))
     if lines and (first > len(lines) or last < first):
@@ -79,21 +85,30 @@ def read_file(
             f"{path[:200]} has {len(lines)} lines; {first} to {end or 'its end'} is not a part of it",
             hint="lines count from 1",
         )
-    shown = _fitting(lines[first - 1 : last], tokens)
+    shown = _fitting(lines[first - 1 : last], tokens, most_bytes)
     stop = first - 1 + len(shown)
     text = "\n".join(shown)
     return FileText(real, text, first, stop, len(lines), stop + 1 if stop < last else None, cleaned.hidden)
 
 
-def _fitting(lines: list[str], tokens: int) -> list[str]:
-    """As many lines as the budget takes, at least one."""
+def lines_of(text: str) -> list[str]:
+    """Lines as searches and other programs count them: only a newline ends one."""
+    lines = text.split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+def _fitting(lines: list[str], tokens: int, most_bytes: int) -> list[str]:
+    """As many lines as the budget takes, at least one, and of a line that is longer than all of it the beginning."""
     kept: list[str] = []
-    left = tokens
+    left, room = tokens, most_bytes
     for line in lines:
         left -= estimate_tokens(line) + 1
-        if left < 0 and kept:
+        room -= len(line.encode()) + 1
+        if (left < 0 or room < 0) and kept:
             break
         kept.append(line)
+    if kept and len(first := kept[0].encode()) > most_bytes:
+        kept[0] = first[: most_bytes - len(CUT.encode())].decode("utf-8", "ignore") + CUT
     return kept
 
 

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from urllib.parse import parse_qsl, unquote
 
 from cellwright.context.model import DiscoveryType
+from cellwright.context.pages import inline
 from cellwright.context.service import ProjectContext
 from cellwright.context.uris import (
     CURRENT_URI,
@@ -70,7 +71,10 @@ class ContextResources:
         modules = list(project.modules.values())[:LISTED_MODULES]
         return [
             *fixed,
-            *(ResourceInfo(module_uri(one.name), one.name, one.description[:200], MARKDOWN) for one in modules),
+            *(
+                ResourceInfo(module_uri(one.name), inline(one.name), inline(one.description[:200]), MARKDOWN)
+                for one in modules
+            ),
         ]
 
     async def read(self, call: Call, uri: str) -> Sequence[Content]:
@@ -109,6 +113,8 @@ class ContextResources:
             await self.read(call, uri)
         except CellwrightError:
             return None
+        if uri.startswith((f"{RECENT_URI}?", f"{DISCOVERIES_URI}?")):
+            return self._context.watching(uri)
         return nullcontext() if uri.startswith(MODULE_PREFIX) else None
 
     async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:

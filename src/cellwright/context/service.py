@@ -4,8 +4,9 @@ import asyncio
 import hashlib
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -115,6 +116,8 @@ class ProjectContext:
         self._unwritten = Project(root.name, path=".")
         self._last_project = self._unwritten
         self._find_module = self._last_project.finder()
+        self._has_read = False
+        self._watched: Counter[str] = Counter()
         self._scanning = asyncio.Lock()
         self.files = ProjectFiles(Root(root, self._limits.allow_secrets))
         self._overview = Overview(database, self._key, self._limits.window, clock)
@@ -153,9 +156,13 @@ class ProjectContext:
         return self._keep(await asyncio.to_thread(self._file.read))
 
     def _keep(self, read: Project | None) -> Project:
-        project = read or self._unwritten
-        if project is not self._last_project:
+        project, before = read or self._unwritten, self._last_project
+        if project is not before:
             self._last_project, self._find_module = project, project.finder()
+            if self._has_read and project != before:
+                # Somebody wrote the file: who watches it is told as soon as we see that.
+                self._project_changed(before)
+        self._has_read = True
         return project
 
     @property
@@ -200,7 +207,7 @@ class ProjectContext:
             return made, merged
 
         result = await self._database.write(work)
-        self._changes.publish(ResourceUpdated(DISCOVERIES_URI))
+        self._updated(DISCOVERIES_URI)
         return result
 
     async def discoveries(self, kind: str = "", module: str = "") -> list[Discovery]:
@@ -225,7 +232,8 @@ class ProjectContext:
 
     async def search(self, call: Call, query: str, kinds: Sequence[str], module: str, limit: int) -> list[SearchHit]:
         """By words and by meaning, over everything that is known of the project, and the caller's own sessions."""
-        await self._things.refresh(await self.project())
+        await self._know_project()
+        await self._things.refresh(self._last_project)
         session = self.recorder.current(call)
         if session is not None:
             await self._things.add_session(call.principal.id, session)
@@ -297,13 +305,27 @@ class ProjectContext:
 
     # -- telling -------------------------------------------------------------------------------------------------------------
 
-    def _project_changed(self) -> None:
+    @asynccontextmanager
+    async def watching(self, uri: str) -> AsyncGenerator[None]:
+        """As long as it is held, changes of this address with its parameters are told, too."""
+        self._watched[uri] += 1
+        try:
+            yield
+        finally:
+            self._watched[uri] -= 1
+            self._watched += Counter[str]()
+
+    def _updated(self, uri: str, tenant: str | None = None) -> None:
+        for one in (uri, *(watched for watched in self._watched if watched.partition("?")[0] == uri != watched)):
+            self._changes.publish(ResourceUpdated(one, tenant))
+
+    def _project_changed(self, before: Project | None = None) -> None:
         self._changes.publish(ResourceUpdated(OVERVIEW_URI))
-        for name in self._last_project.modules:
+        for name in {**(before.modules if before else {}), **self._last_project.modules}:
             self._changes.publish(ResourceUpdated(module_uri(name)))
         self._changes.publish(ResourceListChanged())
 
     def _sessions_changed(self, tenants: frozenset[str]) -> None:
         for tenant in tenants:
             self._changes.publish(ResourceUpdated(CURRENT_URI, tenant))
-            self._changes.publish(ResourceUpdated(RECENT_URI, tenant))
+            self._updated(RECENT_URI, tenant)

@@ -63,7 +63,7 @@ class Resources(Protocol):
         ...
 
     async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:
-        """Values that begin with `prefix` for one variable of a template."""
+        """Values that begin with `prefix` for one variable of a template; other variables may be filled in already."""
         ...
 
 

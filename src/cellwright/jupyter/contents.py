@@ -23,6 +23,7 @@ class Contents:
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
+        self._claims = filerules.Claims()
         self._root_checked = -TRUST_SECONDS
 
     async def stat(self, path: DocPath, *, with_hash: bool = False) -> FileInfo:
@@ -62,32 +63,35 @@ class Contents:
 
     async def create(self, path: DocPath, kind: FileKind, content: object = None) -> FileInfo:
         """A new file. Fails if there is one already."""
-        if await self.exists(path):
-            raise filerules.taken(path)
-        if path.parent is not None and not await self.exists(path.parent):
-            raise filerules.no_parent(path.parent)
-        if kind is FileKind.DIRECTORY:
-            await self._rest.request("PUT", _api(path), f"folder {path}", body={"type": "directory"})
-            return await self.stat(path)
-        made = content if content is not None else filerules.empty(kind)
-        return await self.write(path, kind, made, expect=None)
+        with self._claims.hold(path, filerules.taken(path)):
+            if await self.exists(path):
+                raise filerules.taken(path)
+            if path.parent is not None and not await self.exists(path.parent):
+                raise filerules.no_parent(path.parent)
+            if kind is FileKind.DIRECTORY:
+                await self._rest.request("PUT", _api(path), f"folder {path}", body={"type": "directory"})
+                return await self.stat(path)
+            made = content if content is not None else filerules.empty(kind)
+            return await self.write(path, kind, made, expect=None)
 
     async def rename(self, path: DocPath, new_path: DocPath) -> FileInfo:
-        if await self.exists(new_path):
-            raise filerules.taken_for_rename(path, new_path)
-        model = await self._rest.request("PATCH", _api(path), f"file {path}", body={"path": new_path.text})
-        return _info(model.json())
+        with self._claims.hold(new_path, filerules.taken_for_rename(path, new_path)):
+            if await self.exists(new_path):
+                raise filerules.taken_for_rename(path, new_path)
+            model = await self._rest.request("PATCH", _api(path), f"file {path}", body={"path": new_path.text})
+            return _info(model.json())
 
     async def copy(self, path: DocPath, copy_path: DocPath) -> FileInfo:
         """A copy under exactly this path, made by the server's own reading and writing."""
-        if await self.exists(copy_path):
-            raise filerules.taken_for_copy(copy_path)
-        info = await self.stat(path)
-        filerules.check_copyable(path, info)
-        source = await self.read(path, info.kind)
-        body = {"type": info.kind.value, "format": source.format, "content": source.content}
-        await self._rest.request("PUT", _api(copy_path), f"file {copy_path}", body=body)
-        return await self.stat(copy_path)
+        with self._claims.hold(copy_path, filerules.taken_for_copy(copy_path)):
+            if await self.exists(copy_path):
+                raise filerules.taken_for_copy(copy_path)
+            info = await self.stat(path)
+            filerules.check_copyable(path, info)
+            source = await self.read(path, info.kind)
+            body = {"type": info.kind.value, "format": source.format, "content": source.content}
+            await self._rest.request("PUT", _api(copy_path), f"file {copy_path}", body=body)
+            return await self.stat(copy_path)
 
     async def delete(self, path: DocPath) -> None:
         await self._rest.request("DELETE", _api(path), f"file {path}")

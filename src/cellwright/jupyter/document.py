@@ -11,10 +11,10 @@ from cellwright.core.clean import clean
 from cellwright.core.errors import Conflict, InvalidArgument
 from cellwright.core.fitting import compact_json
 from cellwright.core.graphemes import may_split
+from cellwright.core.sight import UNSEEN, pictured
 from cellwright.jupyter.model import revision_of
 from cellwright.jupyter.notebook import AGENT
 from cellwright.jupyter.room import came_from_others
-from cellwright.jupyter.sight import UNSEEN, pictured
 from cellwright.jupyter.textdiff import Change, apply, byte_offset, difference, set_text
 from cellwright.jupyter.ycells import checked_source
 

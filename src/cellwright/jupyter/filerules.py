@@ -1,6 +1,7 @@
 """What holds for files whichever way they are reached: nothing is overwritten unasked, nothing endless is read or listed."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from cellwright.core.errors import Conflict, InvalidArgument, LimitReached, NotFound
@@ -40,6 +41,24 @@ def check_unchanged(path: DocPath, now: FileInfo, expect: FileInfo) -> None:
             hint="Read it again, then repeat the edit",
             details={"last_modified": now.last_modified.isoformat()},
         )
+
+
+class Claims:
+    """Paths at which something is being made. To ask whether there is something, and to make it, are two requests: of several
+    callers at the same moment each would be told that there is nothing, and the last would overwrite the others."""
+
+    def __init__(self) -> None:
+        self._paths: set[str] = set()
+
+    @contextmanager
+    def hold(self, path: DocPath, refusal: Conflict) -> Generator[None]:
+        if path.text in self._paths:
+            raise refusal
+        self._paths.add(path.text)
+        try:
+            yield
+        finally:
+            self._paths.discard(path.text)
 
 
 def taken(path: DocPath) -> Conflict:

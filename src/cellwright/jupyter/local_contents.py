@@ -29,6 +29,7 @@ class LocalContents:
 
     def __init__(self, serverapp: ServerApp, calls: ServerCalls) -> None:
         self._calls = calls
+        self._claims = filerules.Claims()
         self._manager: Any = cast("Any", serverapp).contents_manager
         self._hashes = "require_hash" in inspect.signature(self._manager.get).parameters
 
@@ -68,30 +69,33 @@ class LocalContents:
 
     async def create(self, path: DocPath, kind: FileKind, content: object = None) -> FileInfo:
         """A new file. Fails if there is one already."""
-        if await self.exists(path):
-            raise filerules.taken(path)
-        if path.parent is not None and not await self.exists(path.parent):
-            raise filerules.no_parent(path.parent)
-        if kind is FileKind.DIRECTORY:
-            await self._calls.do(f"folder {path}", lambda: self._save(path.text, {"type": "directory"}))
-            return await self.stat(path)
-        made = content if content is not None else filerules.empty(kind)
-        return await self.write(path, kind, made, expect=None)
+        with self._claims.hold(path, filerules.taken(path)):
+            if await self.exists(path):
+                raise filerules.taken(path)
+            if path.parent is not None and not await self.exists(path.parent):
+                raise filerules.no_parent(path.parent)
+            if kind is FileKind.DIRECTORY:
+                await self._calls.do(f"folder {path}", lambda: self._save(path.text, {"type": "directory"}))
+                return await self.stat(path)
+            made = content if content is not None else filerules.empty(kind)
+            return await self.write(path, kind, made, expect=None)
 
     async def rename(self, path: DocPath, new_path: DocPath) -> FileInfo:
-        if await self.exists(new_path):
-            raise filerules.taken_for_rename(path, new_path)
-        return file_info(await self._calls.do(f"file {path}", lambda: self._rename(path.text, new_path.text)))
+        with self._claims.hold(new_path, filerules.taken_for_rename(path, new_path)):
+            if await self.exists(new_path):
+                raise filerules.taken_for_rename(path, new_path)
+            return file_info(await self._calls.do(f"file {path}", lambda: self._rename(path.text, new_path.text)))
 
     async def copy(self, path: DocPath, copy_path: DocPath) -> FileInfo:
         """A copy under exactly this path, made by the server's own reading and writing."""
-        if await self.exists(copy_path):
-            raise filerules.taken_for_copy(copy_path)
-        info = await self.stat(path)
-        filerules.check_copyable(path, info)
-        source = await self.read(path, info.kind)
-        await self._put(copy_path, info.kind, source.format, source.content)
-        return await self.stat(copy_path)
+        with self._claims.hold(copy_path, filerules.taken_for_copy(copy_path)):
+            if await self.exists(copy_path):
+                raise filerules.taken_for_copy(copy_path)
+            info = await self.stat(path)
+            filerules.check_copyable(path, info)
+            source = await self.read(path, info.kind)
+            await self._put(copy_path, info.kind, source.format, source.content)
+            return await self.stat(copy_path)
 
     async def delete(self, path: DocPath) -> None:
         await self._calls.do(f"file {path}", lambda: self._delete(path.text))

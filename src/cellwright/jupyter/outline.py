@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cellwright.core.budget import estimate_tokens
+from cellwright.core.sight import seen
 from cellwright.jupyter.model import CellHead
-from cellwright.jupyter.sight import seen
 from cellwright.jupyter.ycells import UnreadableCell
 
 WIDTHS = (60, 30, 15)

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from cellwright.core.errors import InvalidArgument
+from cellwright.core.sight import spelt
 from cellwright.jupyter.model import FileInfo, FileKind, JsonObject, KernelInfo, KernelSpec, SessionInfo, timestamp
-from cellwright.jupyter.sight import spelt
 
 
 def file_info(model: JsonObject) -> FileInfo:

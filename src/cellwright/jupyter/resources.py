@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from cellwright.core.clean import clean, clean_html
 from cellwright.core.errors import InvalidUri, NotFound
 from cellwright.core.resources import Changes, Content, ResourceInfo, ResourceTemplate, ResourceUpdated
+from cellwright.core.sight import seen
 from cellwright.core.types import Call
 from cellwright.jupyter.model import Cell, DataOutput, ErrorOutput, Output, RoomKind, StreamOutput
 from cellwright.jupyter.notebook import Notebook
@@ -19,7 +20,6 @@ from cellwright.jupyter.ranges import by_id
 from cellwright.jupyter.rooms import DocumentChanged, OpenDocument
 from cellwright.jupyter.service import LiveNotebooks
 from cellwright.jupyter.shapes import PICTURES, cell_uri
-from cellwright.jupyter.sight import seen
 
 SCHEME = "jupyter"
 _ADDRESS = re.compile(r"jupyter://(?P<path>.+\.ipynb)(?:/cells/(?P<cell>[^/]+)(?:/outputs/(?P<number>[0-9]{1,6}))?)?")

@@ -7,12 +7,12 @@ from urllib.parse import quote
 
 from cellwright.core.clean import clean, clean_html
 from cellwright.core.graphemes import may_split
+from cellwright.core.sight import has_controls, seen
 from cellwright.core.toolset import Image
 from cellwright.jupyter.executions import CellRunView, ExecutionView, RunState
 from cellwright.jupyter.images import FittedImage, fit_output_image
 from cellwright.jupyter.model import Cell, DataOutput, ErrorOutput, JsonObject, Output, StreamOutput
 from cellwright.jupyter.paths import DocPath
-from cellwright.jupyter.sight import has_controls, seen
 from cellwright.jupyter.ycells import UnreadableCell
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")

@@ -6,7 +6,7 @@ from difflib import SequenceMatcher, unified_diff
 
 from pycrdt import Text
 
-from cellwright.jupyter.sight import pictured
+from cellwright.core.sight import pictured
 
 CHARACTER_WORK = 1_000_000
 """Compare two passages character by character only if their lengths multiply to less than this."""

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from cellwright.core.errors import LimitReached
+from cellwright.core.errors import CellwrightError, LimitReached
 from cellwright.core.running import Kernels
 from cellwright.core.types import Call
-from cellwright.thinking.model import Key, Limits, Notebook
+from cellwright.thinking.model import Key, Limits, Notebook, no_notebook
 
 TRUST_SECONDS = 1.0
 """For how long a kernel that answered is believed to be there."""
@@ -44,6 +45,7 @@ class HeldKernels:
         self._clock = clock
         self._note_kernel = note_kernel
         self._held: dict[Key, _Held] = {}
+        self._ending: set[asyncio.Task[None]] = set()
 
     def live(self, key: Key) -> bool:
         held = self._held.get(key)
@@ -80,10 +82,30 @@ class HeldKernels:
             held.kernel, held.seen, held.died = known, now, False
             return Ready(known, note)
         held.kernel, held.died = "", False
-        held.kernel = await self._kernels.start(call, notebook.language)
+        started = await self._start(call, notebook.language)
+        if self._held.get(key) is not held:
+            # Closed while it started: nobody would ever shut it down.
+            await self._kernels.shut_down(started)
+            raise no_notebook()
+        held.kernel = started
         held.seen, held.used = asyncio.get_running_loop().time(), self._clock()
         await self._note_kernel(key, held.kernel)
         return Ready(held.kernel, NEW_KERNEL if notebook.executions else "")
+
+    async def _start(self, call: Call, language: str) -> str:
+        """A new kernel. One that comes when nobody waits for it any more is shut down."""
+        starting = asyncio.create_task(self._kernels.start(call, language))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            ending = asyncio.create_task(self._end_late(starting))
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+            raise
+
+    async def _end_late(self, starting: asyncio.Task[str]) -> None:
+        with suppress(CellwrightError):
+            await self._kernels.shut_down(await starting)
 
     def note_use(self, key: Key) -> None:
         """Something ran in it until now, and it answered."""
@@ -113,6 +135,7 @@ class HeldKernels:
                 await self._end_known(key)
 
     async def close(self) -> None:
+        await asyncio.gather(*self._ending)
         for key in tuple(self._held):
             await self._end_known(key)
 

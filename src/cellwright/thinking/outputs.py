@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from cellwright.core.clean import clean, clean_html
+from cellwright.core.sight import seen
 from cellwright.thinking.model import JsonObject
 
 MAX_DEPTH = 20
@@ -58,6 +59,12 @@ class Cleaner:
 
     def text(self, text: str) -> str:
         cleaned = clean(text)
+        self.hidden += cleaned.hidden
+        return cleaned.text
+
+    def source(self, text: str) -> str:
+        """What is run: nothing in it may write over anything else."""
+        cleaned = seen(text)
         self.hidden += cleaned.hidden
         return cleaned.text
 

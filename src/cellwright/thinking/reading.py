@@ -62,7 +62,7 @@ def cleaned_cells(cells: Sequence[Cell], cleaner: Cleaner) -> list[Cell]:
     return [
         replace(
             cell,
-            source=cleaner.text(cell.source),
+            source=cleaner.source(cell.source),
             filename=cleaner.text(cell.filename),
             language=cleaner.text(cell.language),
             outputs=tuple(cleaner.json(output) for output in cell.outputs),
@@ -113,7 +113,7 @@ def cell_json(notebook: Notebook, cell: Cell) -> JsonObject:
 
 def cell_source(notebook: Notebook, cell: Cell) -> Text:
     cleaner = Cleaner()
-    return Text(cleaner.text(cell.source), mime_of(str(cell_meta(notebook, cell)["language"])), hidden=cleaner.hidden)
+    return Text(cleaner.source(cell.source), mime_of(str(cell_meta(notebook, cell)["language"])), hidden=cleaner.hidden)
 
 
 def execution_json(view: RunView, outputs: Callable[[CellOutcome], object]) -> JsonObject:

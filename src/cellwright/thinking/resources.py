@@ -133,26 +133,42 @@ class ThinkingResources:
         return _nothing_to_hold()
 
     async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:
-        del template
+        session, notebook_id = _chosen(template)
+        mine = [one for one in await self._thinking.all_of(call) if session in (None, one.session)]
         values: Sequence[str] = ()
         match argument:
             case "session":
-                values = list(dict.fromkeys(one.session for one in await self._thinking.all_of(call)))
+                values = list(dict.fromkeys(one.session for one in mine))
             case "notebook":
-                values = [one.id for one in await self._thinking.all_of(call)]
+                values = [one.id for one in mine]
             case "format":
                 values = FORMS
             case "pattern":
                 values = list(self._thinking.patterns)
             case "cell":
-                notebook = await self._thinking.current(call)
-                found = (await self._thinking.read(call, notebook.id)).cells if notebook is not None else []
-                values = [cell.id for cell in found]
+                values = await self._cells(call, notebook_id)
             case "execution":
-                values = await self._thinking.executions(call)
+                values = await self._thinking.executions(call, notebook_id)
             case _:
                 pass
         return [value for value in values if value.startswith(prefix)]
+
+    async def _cells(self, call: Call, notebook_id: str | None) -> Sequence[str]:
+        """The cells of a notebook, or of the current one."""
+        if notebook_id is None:
+            current = await self._thinking.current(call)
+            notebook_id = current.id if current is not None else ""
+        try:
+            return [cell.id for cell in (await self._thinking.read(call, notebook_id)).cells]
+        except NotFound:
+            return []
+
+
+def _chosen(template: str) -> tuple[str | None, str | None]:
+    """The session and the notebook that a template names already."""
+    parts = [*template.removeprefix(f"{SCHEME}://").split("/"), "{"]
+    session, notebook_id = (None if part.startswith("{") else part for part in parts[:2])
+    return session, notebook_id
 
 
 @asynccontextmanager

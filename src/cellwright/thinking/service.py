@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from cellwright.core.arguments import nearest
-from cellwright.core.errors import CellwrightError, InvalidArgument
+from cellwright.core.errors import CellwrightError, Conflict, InvalidArgument
 from cellwright.core.formats.formats import format_named
 from cellwright.core.formats.model import Book, Kind, language_named
 from cellwright.core.keeping import Keeper, Kept
@@ -214,7 +214,8 @@ class Thinking:
         try:
             seen = await run.wait(wait, call.report)
         except asyncio.CancelledError:
-            await asyncio.shield(run.cancel())
+            if not call.may_have_left:
+                await asyncio.shield(run.cancel())
             raise
         if run.ended:
             await self._runs.stored(following)
@@ -308,9 +309,10 @@ class Thinking:
         notebook, stored = await self._database.read(work)
         return notebook, stored or self._runs.find(key, execution_id)
 
-    async def executions(self, call: Call) -> list[str]:
+    async def executions(self, call: Call, notebook_id: str | None = None) -> list[str]:
+        """The runs of the caller's notebooks, or of one of them."""
         owner = call.principal.id
-        found = [Key(owner, one.id) for one in await self.all_of(call)]
+        found = [Key(owner, one.id) for one in await self.all_of(call) if notebook_id in (None, one.id)]
         sizes = await self._database.read(lambda tx: [rows.execution_sizes(tx, key) for key in found])
         return [execution for several in sizes for execution, _ in several]
 
@@ -337,7 +339,11 @@ class Thinking:
             raise InvalidArgument(f"{path[:80]!a} is no place to keep a notebook", hint=f"give {examples}")
         await self.touch(call, notebook_id)
         view = await self.read(call, notebook_id)
-        return view.notebook, await keeper.keep(call, path, view.notebook.book(view.cells))
+        try:
+            return view.notebook, await keeper.keep(call, path, view.notebook.book(view.cells))
+        except Conflict as taken:
+            hint = "give another place: keeping overwrites nothing"
+            raise Conflict(taken.message, hint=hint, details=taken.details) from taken
 
     # -- life ----------------------------------------------------------------------------------------------------------------
 

@@ -177,7 +177,7 @@ def _made(thinking: Thinking, call: Call, view: View) -> JsonObject:
 def _cell(notebook: Notebook, cell: Cell, index: int) -> JsonObject:
     """A cell by its id and first line: the sender knows the rest."""
     cleaner = Cleaner()
-    first = cleaner.text(cell.source[:400]).strip().partition("\n")[0][:80]
+    first = cleaner.source(cell.source[:400]).strip().partition("\n")[0][:80]
     made: JsonObject = {"id": cell.id, "index": index, "type": cell.kind.value}
     if cell.kind is Kind.CODE:
         made["language"] = language_named(cell.language or notebook.language)

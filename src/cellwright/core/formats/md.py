@@ -19,6 +19,8 @@ def encode(book: Book) -> Encoded:
         if cell.kind is not Kind.CODE:
             pieces.append(cell.source.strip("\n"))
             continue
+        if cell.filename:
+            losses.append(f"the name {cell.filename!r} of cell {number} is not in md")
         fence = fence_for(cell.source)
         pieces.append(f"{fence}{cell.language or book.language}\n{cell.source}\n{fence}")
         for output in cell.outputs:

@@ -88,6 +88,8 @@ def normal(book: Book) -> tuple[Book, list[str]]:
         if cell.kind is Kind.CODE:
             cells.append(_normal_code(cell, language, number, names, losses))
             continue
+        if cell.kind is Kind.RAW:
+            losses.append(f"cell {number} is raw, and text in srcmd")
         source = _normal_prose(cell.source, number, losses)
         if not source:
             continue
@@ -97,6 +99,10 @@ def normal(book: Book) -> tuple[Book, list[str]]:
         else:
             cells.append(BookCell(Kind.MARKDOWN, source))
     package = [cell for cell in cells if cell.filename == PACKAGE]
+    if len(package) > 1:
+        losses.append(f"{len(package) - 1} more cells named {PACKAGE} are left out: srcmd has one")
+    if package and cells[0] is not package[0]:
+        losses.append(f"{PACKAGE} is moved to the beginning")
     ordered = [*package[:1], *(cell for cell in cells if cell.filename != PACKAGE)]
     title = " ".join(book.title.split()).rstrip("#").strip() or "Untitled"
     kept = {name: value for name, value in book.metadata.items() if name != "language"}
@@ -111,7 +117,10 @@ def _normal_code(cell: BookCell, language: str, number: int, names: set[str], lo
             losses.append(f"the name {name!r} of cell {number} is not one that srcmd can hold")
         name = _free_name(number, own, names)
     source = cell.source.replace("\r\n", "\n").replace("\r", "\n")
-    return BookCell(Kind.CODE, source, "json" if name == PACKAGE else language_of_file(name), name)
+    written = "json" if name == PACKAGE else language_of_file(name)
+    if cell.filename == name and written != own and {written, own} != set(SCRIPTS):
+        losses.append(f"cell {number} is {own}, and {written} in srcmd by its name {name!r}")
+    return BookCell(Kind.CODE, source, written, name)
 
 
 def _free_name(number: int, language: str, names: set[str]) -> str:

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from cellwright.core.clean import clean
+from cellwright.core.sight import seen
 from cellwright.core.toolset import Image, Reply
 from cellwright.core.types import Call
 from cellwright.jupyter.model import CellHead, JsonObject
-from cellwright.jupyter.sight import seen
 from cellwright.jupyter.tools.cells_common import (
     Block,
     CellIndex,

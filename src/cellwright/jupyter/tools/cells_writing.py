@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from cellwright.core.clean import clean
+from cellwright.core.sight import seen
 from cellwright.core.toolset import Reply
 from cellwright.core.types import Call
 from cellwright.jupyter.model import CellHead, JsonObject
 from cellwright.jupyter.notebook import Notebook, SourceChange
 from cellwright.jupyter.ranges import at
 from cellwright.jupyter.shapes import cut_text
-from cellwright.jupyter.sight import seen
 from cellwright.jupyter.tools.cells_common import CellIndex, Cells, NotebookName
 from cellwright.jupyter.tools.common import author_of, known, places
 from cellwright.jupyter.tools.editing import short_diff

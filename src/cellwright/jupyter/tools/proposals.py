@@ -8,13 +8,13 @@ from pydantic import Field
 
 from cellwright.core.budget import estimate_tokens
 from cellwright.core.clean import clean
+from cellwright.core.sight import pictured, seen
 from cellwright.core.toolset import Toolset, read, write
 from cellwright.core.types import Call
 from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.paths import NotebookPath
 from cellwright.jupyter.proposals import Proposal
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.sight import pictured, seen
 from cellwright.jupyter.threeway import CellChange, Met
 from cellwright.jupyter.tools.common import compact
 

@@ -13,6 +13,7 @@ from regex import error as PatternError  # noqa: N812 - a class, whatever its na
 
 from cellwright.core.clean import clean
 from cellwright.core.errors import CellwrightError, DeadlineExceeded, InvalidArgument
+from cellwright.core.sight import seen
 from cellwright.core.types import Call
 from cellwright.jupyter.model import (
     DataOutput,
@@ -30,7 +31,6 @@ from cellwright.jupyter.ranges import at
 from cellwright.jupyter.reading import ReadableNotebook
 from cellwright.jupyter.service import Connected, LiveNotebooks
 from cellwright.jupyter.shapes import cell_uri, cut_text
-from cellwright.jupyter.sight import seen
 
 SNIPPET_CHARACTERS = 160
 MAX_PATTERN = 500
