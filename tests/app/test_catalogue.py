@@ -21,6 +21,7 @@ from support import http_client, http_server
 SNAPSHOTS = Path(__file__).parent.parent / "snapshots"
 PROBE = Path(__file__).parent.parent / "probe.py"
 EVERYONE = Principal("everyone", ALL_SCOPES)
+WORKSPACE = {"workspace_status", "workspace_doctor", "search_workspace", "export_notebook", "import_notebook"}
 READER = Principal("reader", frozenset({Scope.READ}))
 
 
@@ -40,7 +41,7 @@ def test_toolsets_tools_and_exclusions() -> None:
     by_default = [toolset for toolset in catalogue().toolsets if toolset.name in DEFAULT_TOOLSETS]
     assert names(catalogue()) == {tool.name for toolset in by_default for tool in toolset.tools}
     assert names(catalogue()) < everything
-    assert names(catalogue(toolsets=("workspace",))) == {"workspace_status", "workspace_doctor"}
+    assert names(catalogue(toolsets=("workspace",))) == WORKSPACE
     assert names(catalogue(toolsets=("core",))) == set(CORE_TOOLS) & everything
     assert names(catalogue(toolsets=("core",), tools=("probe_echo",))) == {*CORE_TOOLS, "probe_echo"}
     assert names(catalogue(toolsets=("all",), exclude_tools=("probe_echo",))) == everything - {"probe_echo"}
@@ -96,7 +97,7 @@ def test_a_request_cannot_go_beyond_what_the_operator_chose() -> None:
     free, bound = catalogue(), catalogue(toolsets=("workspace",), exclude_tools=("workspace_doctor",))
     everything = free.wish("all", "", "", "")
     assert "probe_echo" in names(free, EVERYONE, everything)
-    assert names(bound, EVERYONE, everything) == {"workspace_status"}
+    assert names(bound, EVERYONE, everything) == WORKSPACE - {"workspace_doctor"}
     assert names(bound, EVERYONE, bound.wish("", "workspace_doctor,probe_echo", "", "")) == set()
     assert "probe_write" not in names(free, READER, everything)
     with pytest.raises(InvalidArgument, match="did you mean 'workspace'"):

@@ -1,5 +1,6 @@
 """export_notebook and import_notebook, through the official client, a real server and a real Jupyter."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.anyio
 FLAGS = ("--toolsets", "default,scratch,scratch_plus,thinking", "--embedding-model", "none")
 OUTPUT = {"output_type": "stream", "name": "stdout", "text": "\x1b[31mred\x1b[0m\u200b\n"}
 INTRO = "# Tides\n\n![p](attachment:a.png)"
+HALF = r'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{"cell_type": "raw", "metadata": {}, "source": "\ud800"}]}'
 PICTURE = {"a.png": {"image/png": "iVBORw0KGgo="}}
 
 
@@ -184,6 +186,18 @@ async def test_text_becomes_whatever_is_wanted(agent: Agent, jupyter: JupyterSer
 
 
 @requirement("exchange:overwrite")
+@pytest.mark.parametrize("into", ["race.ipynb", "race.md", "scratchpad://race"])
+async def test_of_many_who_write_to_a_new_place_at_once_one_does(agent: Agent, into: str) -> None:
+    async def write(number: int) -> int | None:
+        result = await agent.client.call_tool("import_notebook", {"content": f"# T\n\nby {number}", "into": into})
+        return None if result.is_error else number
+
+    wrote = [number for number in await asyncio.gather(*map(write, range(6))) if number is not None]
+    assert len(wrote) == 1, "the others were told that there is something already"
+    assert f"by {wrote[0]}\n" in (await agent("export_notebook", source=into, to="md"))["text"]
+
+
+@requirement("exchange:overwrite")
 async def test_nothing_is_overwritten_unless_told(agent: Agent, jupyter: JupyterServer) -> None:
     write_notebook(jupyter.root, "mine.ipynb", ["a", "b", "c"])
     (jupyter.root / "mine.md").write_text("mine", encoding="utf-8")
@@ -241,6 +255,35 @@ async def test_a_long_notebook_comes_in_pages(agent: Agent, jupyter: JupyterServ
     assert "no position" in error["message"]
 
 
+@requirement("exchange:pages")
+async def test_a_long_title_costs_nothing_of_the_text(agent: Agent, jupyter: JupyterServer) -> None:
+    title: dict[str, Any] = {"cell_type": "markdown", "id": "t", "metadata": {}, "source": f"# {'T' * 30_000}"}
+    named: dict[str, Any] = {"cell_type": "raw", "id": "n", "metadata": {"filename": "n" * 9_000}, "source": "x"}
+    write_notebook(jupyter.root, "titled.ipynb", [], cells=[title, named])
+    parts: list[str] = []
+    characters = 0
+    offset: int | None = 0
+    while offset is not None:
+        result = await agent.whole("export_notebook", source="titled.ipynb", offset=offset)
+        assert TRUNCATED not in result.meta
+        page = result.structured_content
+        parts.append(page["text"])
+        offset, characters = page["next"], page["characters"]
+    assert len("".join(parts)) == characters > 30_000
+    assert "T" * 30_000 in "".join(parts)
+
+
+@requirement("exchange:part")
+async def test_nothing_is_written_to_a_part_of_a_pad(agent: Agent) -> None:
+    await agent("import_notebook", content="# Kept\n\nwhole", into="scratchpad://kept")
+    before = await agent("export_notebook", source="scratchpad://kept", to="md")
+    for part in ("cells/c1", "md"):
+        error = await agent.error("import_notebook", content="# New", into=f"scratchpad://kept/{part}", overwrite=True)
+        assert error["code"] == "INVALID_ARGUMENT"
+    assert (await agent("export_notebook", source="scratchpad://kept", to="md")) == before
+    assert (await agent("export_notebook", source="scratchpad://kept/md", to="md")) == before
+
+
 @requirement("exchange:refused")
 @pytest.mark.parametrize(
     ("tool", "arguments", "code"),
@@ -260,10 +303,13 @@ async def test_a_long_notebook_comes_in_pages(agent: Agent, jupyter: JupyterServ
         ("import_notebook", {"into": "a.py", "content": "x"}, "INVALID_ARGUMENT"),
         ("import_notebook", {"into": "notebook://nb-00000000000000000000", "content": "x"}, "INVALID_ARGUMENT"),
         ("import_notebook", {"into": "scratchpad://not an id", "content": "x"}, "INVALID_ID"),
+        ("import_notebook", {"into": "scratchpad:///a", "content": "x"}, "INVALID_ARGUMENT"),
         ("import_notebook", {"into": "none/a.ipynb", "content": "x"}, "NOT_FOUND"),
         ("import_notebook", {"into": "a.ipynb", "content": "{", "format": "json"}, "INVALID_FORMAT"),
         ("import_notebook", {"into": "a.ipynb", "content": "x", "format": "html"}, "INVALID_FORMAT"),
         ("import_notebook", {"into": ".a.ipynb", "content": "x"}, "INVALID_ARGUMENT"),
+        ("import_notebook", {"into": "a.html", "content": HALF}, "INVALID_FORMAT"),
+        ("import_notebook", {"into": "a.ipynb", "content": HALF}, "INVALID_FORMAT"),
     ],
 )  # fmt: skip
 async def test_what_is_no_notebook_is_refused(

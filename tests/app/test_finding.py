@@ -202,6 +202,7 @@ async def test_results_are_clean_and_within_the_budget(opened: Open, root: Path)
         (root / long).parent.mkdir(parents=True, exist_ok=True)
         (root / long).write_text(f"\x1b[31mred gazelle{hidden} {'and much more ' * 40}\n" * 5, encoding="utf-8")
     await make_pad(workspace, f"a gazelle{hidden}", f"Gazelle{hidden}")
+    await make_pad(workspace, "gazelle gazelle gazelle", f"Gazelle {'without an end ' * 2_000}")
     await found(workspace, "gazelle")
     answer = await search_workspace(workspace.finder, ANNE, "gazelle", [], 50)
     assert len(answer["results"]) == 50

@@ -166,6 +166,11 @@ class Script:
         await self.refused("walk gone", lambda: documents.folder(DocPath("same/gone")))
         await self.refused("create there", lambda: documents.create(a, FileKind.NOTEBOOK))
         await self.refused("rename onto", lambda: documents.rename(a, b))
+        raced = DocPath("same/raced.md")
+        several = (documents.create(raced, FileKind.FILE, str(number)) for number in range(3))
+        made = sorted(type(one).__name__ for one in await asyncio.gather(*several, return_exceptions=True))
+        assert made == ["Conflict", "Conflict", "FileInfo"], "made at the same moment, by one only"
+        await documents.delete(raced)
         await self.refused("create in gone", lambda: documents.create(DocPath("gone/x.md"), FileKind.FILE))
         await self.refused("text as notebook", lambda: documents.read(b, FileKind.NOTEBOOK))
         await self.refused("nonsense as notebook", lambda: documents.write(a, FileKind.NOTEBOOK, {}, expect=None))

@@ -8,6 +8,7 @@ PROMISES = {
     "exchange:clean": "Exported text has no control or invisible characters, and says so; what is written to a place has all of them.",
     "exchange:import": "import_notebook writes any source or text to a notebook, a file, a pad or a new thinking notebook, and what it answers can be read next.",
     "exchange:overwrite": "Nothing is overwritten unless told; told so, the shared document changes under the people in it, and an undo takes it back.",
+    "exchange:part": "What names a part of a pad can be read, and is no place to write to: the whole is not overwritten for it.",
     "exchange:owner": "Another's pad or thinking notebook cannot be exported or overwritten, in the words of one that does not exist.",
     "exchange:scopes": "A token that may only read can export and cannot import.",
     "exchange:refused": "What names no notebook, or is none, is refused in words that say what to give; nothing is written.",

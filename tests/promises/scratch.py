@@ -19,6 +19,10 @@ PROMISES = {
     "scratch:evict:reading": "Reading a pad counts as using it.",
     "scratch:tenants": "Another tenant's pad is not found, is never listed, tagged, searched, evicted or counted.",
     "scratch:schemas": "Shared schemas are kept by id and by name; an update keeps the id; an invalid schema is refused.",
+    "scratch:schemas:named": "A schema is the one whose id or name is given to the letter; one changed by its id alone keeps its name; none is lost to another.",
+    "scratch:update:rest": "Changing what is said about a pad leaves what is not given, also where that is null.",
+    "scratch:filters:blank": "A filter of blanks is refused; it does not show everything.",
+    "scratch:search:snippet": "A snippet shows the first word that is looked for; while long texts are looked through, others are served.",
     "scratch:validation:advisory": "A cell is stored whatever its validation says; a timeout while writing is a warning.",
     "scratch:validation:schema": "Cells refer to shared schemas by name or id; results say which was applied.",
     "scratch:namespaces": "Namespaces are created, renamed with their pads, and deleted with or without them.",
@@ -36,6 +40,7 @@ PROMISES = {
     "scratch:limits:counts": "A caller's namespaces and a pad's schemas are limited in number; the refusal names the setting and changes nothing.",
     "scratch:evict:changing": "Changing a pad counts as using it.",
     "scratch:formats": "A pad exported and imported again has the same cells.",
+    "scratch:formats:losses": "Exporting says that schemas stay behind, which no notebook format holds.",
     "scratch:model": "Whatever sequence of calls, pads behave as a plain dictionary of lists would.",
     "scratch:durable": "What was acknowledged is there after kill -9; what was deleted stays deleted.",
 }

@@ -1,5 +1,6 @@
 """What pads do, on every engine."""
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from cellwright.scratch.model import InvalidId, InvalidIndex, Limits
 from cellwright.scratch.service import Pads, Policy
 from cellwright.scratch.tools import plus, scratch
 from cellwright.scratch.tools.common import CellInput
+from cellwright.storage.words import MAX_WORDS
 from requirements import requirement
 
 pytestmark = pytest.mark.anyio
@@ -527,3 +529,128 @@ async def test_a_pad_goes_out_and_comes_in(pads: Pads, kind: Any) -> None:
     assert found[0].content.endswith("text")
     with pytest.raises(Conflict):
         await plus.scratch_import(pads, ANN, out["content"], kind, "q")
+
+
+@requirement("scratch:read:bad-ids")
+async def test_no_ids_name_no_cells_and_what_is_no_id_is_a_bad_one(pads: Pads) -> None:
+    await make(pads, "p")
+    assert (await scratch.scratch_read(pads, ANN, "p", cell_ids=[]))["scratchpad"]["cells"] == []
+    assert (await scratch.scratch_list_cells(pads, ANN, "p", cell_ids=[]))["cells"] == []
+    for bad in ("\x00", "", "half \ud800"):
+        for wrong in (
+            scratch.scratch_read(pads, ANN, "p", cell_ids=[bad]),
+            scratch.scratch_validate(pads, ANN, "p", cell_ids=[bad]),
+            scratch.scratch_replace_cell(pads, ANN, "p", bad, cell()),
+            plus.scratch_delete_cell(pads, ANN, "p", bad),
+        ):
+            with pytest.raises(InvalidId):
+                await wrong
+    assert await contents(pads, "p") == ["a", "b", "c"]
+
+
+@requirement("scratch:filters:blank")
+async def test_a_blank_filter_does_not_show_everything(pads: Pads) -> None:
+    await make(pads, "p", tags=["t"])
+    for wrong in (
+        scratch.scratch_read(pads, ANN, "p", tags=[" "]),
+        scratch.scratch_list(pads, ANN, tags=["", " "]),
+        scratch.scratch_search(pads, ANN, "a", tags=[" "]),
+        scratch.scratch_search(pads, ANN, "a", namespaces=[""]),
+        scratch.scratch_list(pads, ANN, namespaces=[" "]),
+    ):
+        with pytest.raises(InvalidArgument):
+            await wrong
+    assert len((await scratch.scratch_list(pads, ANN, tags=[" t "]))["scratchpads"]) == 1
+
+
+@requirement("scratch:update:rest")
+async def test_updating_leaves_what_is_not_given(pads: Pads) -> None:
+    await make(pads, "p", title="t", own=None, other=1)
+    await plus.scratch_update(pads, ANN, "p", {"other": None, "unknown": None, "summary": "s"})
+    about = (await pads.read("ann", "p")).pad.about
+    assert (about.title, about.summary, about.metadata) == ("t", "s", {"own": None})
+
+
+@requirement("scratch:schemas:named")
+async def test_a_schema_is_the_one_that_is_named(pads: Pads) -> None:
+    await make(pads, "p")
+    named = {"a-b": "1", "AB": "2", "ab": "3"}
+    for schema_id, name in named.items():
+        await scratch.scratch_upsert_schema(pads, ANN, "p", {"id": schema_id, "name": name, "schema": {}})
+    for schema_id, name in named.items():
+        assert (await scratch.scratch_get_schema(pads, ANN, "p", schema_id))["schema"]["name"] == name
+    await plus.scratch_delete_schema(pads, ANN, "p", "ab")
+    left = (await scratch.scratch_list_schemas(pads, ANN, "p"))["schemas"]
+    assert [one["id"] for one in left] == ["a-b", "AB"]
+
+
+@requirement("scratch:schemas:named")
+async def test_a_schema_changed_by_its_id_keeps_its_name(pads: Pads) -> None:
+    await make(pads, "p")
+    await scratch.scratch_upsert_schema(pads, ANN, "p", {"id": "x", "name": "invoice", "schema": {}})
+    # Named as the id of the first one, and not meant by it.
+    await scratch.scratch_upsert_schema(pads, ANN, "p", {"name": "x", "schema": {}})
+    changed = await scratch.scratch_upsert_schema(pads, ANN, "p", {"id": "x", "schema": {"type": "array"}})
+    assert (changed["schema"]["id"], changed["schema"]["name"]) == ("x", "invoice")
+    alone = await scratch.scratch_upsert_schema(pads, ANN, "p", {"id": "y", "schema": {}})
+    assert alone["schema"]["name"] == "y"
+    with pytest.raises(InvalidArgument, match="'y' is no JSON Schema"):
+        await scratch.scratch_upsert_schema(pads, ANN, "p", {"id": "y", "schema": {"type": 5}})
+
+
+@requirement("scratch:schemas:named")
+async def test_no_schema_of_a_new_pad_is_lost_to_another(pads: Pads) -> None:
+    seeds: list[dict[str, Any]] = [
+        {"a": {"id": "x", "schema": {}}, "b": {"id": "x", "schema": {}}},
+        {"a": {}, "b": {"name": "a", "schema": {}}},
+    ]
+    for schemas in seeds:
+        with pytest.raises(InvalidArgument, match="two schemas"):
+            await make(pads, "p", schemas=schemas)
+    with pytest.raises(NotFound):
+        await pads.read("ann", "p")
+
+
+@requirement("scratch:search:snippet")
+async def test_a_snippet_shows_the_first_word_that_is_looked_for() -> None:
+    assert "a needle" in scratch.snippet("İ" * 600 + " a needle here", ["needle"])
+    assert scratch.snippet("x " * 300 + "one two", ["two", "one"]).endswith("one two")
+    assert scratch.snippet("x " * 300, ["two"]).startswith("x x")
+
+
+@requirement("scratch:search:snippet")
+async def test_others_do_not_wait_for_snippets_of_long_texts(pads: Pads, monkeypatch: pytest.MonkeyPatch) -> None:
+    await make(pads, "p", ["ab " * 50_000] * 3)
+    made: list[tuple[int, int]] = []
+    snippet = scratch.snippet
+
+    def noted(text: str, words: Sequence[str]) -> str:
+        made.append((threading.get_ident(), len(words)))
+        return snippet(text, words)
+
+    monkeypatch.setattr(scratch, "snippet", noted)
+    found = await scratch.scratch_search(pads, ANN, "ab " + "xy " * 600, mode="text")
+    assert len(found["hits"]) == len(made) == 3
+    assert threading.get_ident() not in {thread for thread, _ in made}
+    assert max(words for _, words in made) <= MAX_WORDS
+
+
+@requirement("scratch:search:at-once")
+async def test_the_last_word_of_the_longest_cell_is_found(pads: Pads) -> None:
+    prose = " ".join(f"word{number * number % 9973}" for number in range(110_000))
+    await make(pads, "p", [f"{prose[:1_040_000]} heron", "another"])
+    found = await scratch.scratch_search(pads, ANN, "heron", mode="text")
+    assert [hit["snippet"].endswith("heron") for hit in found["hits"]] == [True]
+
+
+@requirement("scratch:formats:losses")
+async def test_exporting_says_that_schemas_stay_behind(pads: Pads) -> None:
+    await scratch.scratch_create(
+        pads, ANN, "p", {"schemas": {"s": {}}}, [cell("{}", "json", json_schema="scratchpad://schemas/s"), cell()]
+    )
+    exported = [await plus.scratch_export(pads, ANN, "p", name) for name in ("ipynb", "srcmd", "md", "json")]
+    for one in exported:
+        assert [loss for loss in one["losses"] if "schema" in loss] == [
+            "the json_schema of 1 cells: notebooks have none",
+            "1 shared schemas: notebooks have none",
+        ]

@@ -45,6 +45,10 @@ def damage(file: Path) -> None:
     file.write_bytes(whole)
 
 
+def halve(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: size(file) // 2])
+
+
 def write(file: Path, data: bytes) -> bytes:
     file.write_bytes(data)
     return data
@@ -240,3 +244,50 @@ def test_for_a_server_its_own_tools_are_named(copy: Path, call: Callable[..., ob
     with pytest.raises(InvalidArgument, match="PostgreSQL"):
         vacuum(Secret("postgresql://u:p@h/d"))
     assert problems(Secret("postgresql://u:p@h/d")) == ()
+
+
+@requirement("storage:restore:checked")
+@pytest.mark.anyio
+async def test_a_database_is_no_backup_of_itself(file: Path, copy: Path, opened: OpenDatabase) -> None:
+    database = opened(file)
+    await database.write(add("a"))
+    backup(file, copy)
+    await database.write(add("b"))
+    kept = restore(file, copy, TABLES, force=True)
+    assert kept
+    before = kept.read_bytes()
+    with pytest.raises(InvalidArgument, match="the database itself"):
+        restore(file, file, TABLES, force=True)
+    assert kept.read_bytes() == before
+
+
+@requirement("storage:restore:checked")
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", ["pages", "half"])
+async def test_it_is_the_backup_that_is_called_damaged(file: Path, copy: Path, opened: OpenDatabase, kind: str) -> None:
+    await opened(file).write(add(*map(str, range(40))))
+    backup(file, copy)
+    if kind == "pages":
+        damage(copy)
+    else:
+        halve(copy)
+    with pytest.raises(StorageCorrupt, match=r"the backup copy\.db is damaged"):
+        restore(file, copy, TABLES)
+
+
+@requirement("storage:restore")
+@pytest.mark.anyio
+async def test_the_kept_state_is_not_mixed_with_what_an_earlier_one_left(
+    file: Path, copy: Path, opened: OpenDatabase
+) -> None:
+    database = opened(file)
+    await database.write(add(*map(str, range(20))))
+    backup(file, copy)
+    await database.write(lambda tx: tx.run("UPDATE cells SET body = 'y'"))
+    kept = file.with_name("cellwright.db.bak")
+    # As when a damaged database was moved aside while a process had it open.
+    write(kept.with_name(kept.name + "-wal"), file.with_name(file.name + "-wal").read_bytes())
+    await database.write(add(*map(str, range(20, 60))))
+    assert restore(file, copy, TABLES, force=True) == kept
+    restore(file, kept, TABLES, force=True)
+    assert await names(database) == [str(number) for number in range(60)]

@@ -16,6 +16,7 @@ from cellwright.jupyter.paths import DocPath, NotebookPath, is_path
 from cellwright.jupyter.service import LiveNotebooks
 from cellwright.thinking.templates import TEMPLATES
 
+LIVE = "jupyter://"
 LONGEST_PATH = 400
 COMPLETION_SECONDS = 2.0
 FRESH_SECONDS = 5.0
@@ -118,6 +119,7 @@ class NotebookNames:
             return []
         wanted = prefix.lower()
         seen = [path for path in found if wanted in path.lower() and is_path(path) and not DocPath(path).is_hidden]
+        seen = [path for path in seen if _can_be_told(path)]
         return sorted(seen, key=lambda path: (not path.lower().startswith(wanted), path))
 
     def _lately(self) -> asyncio.Task[list[str]]:
@@ -178,16 +180,35 @@ def _templates() -> Iterator[Prompt]:
 def _with_path(name: str, text: str) -> Callable[[Mapping[str, str]], str]:
     def write(given: Mapping[str, str]) -> str:
         _refuse_unknown(name, given, (PATH.name,))
-        wanted = given.get(PATH.name, "").strip().removeprefix("jupyter://")
-        if not wanted:
+        wanted = given.get(PATH.name, "").strip()
+        if not wanted.removeprefix(LIVE):
             raise InvalidArgument(f"{name} needs 'path'", hint=PATH.description)
-        if len(wanted) > LONGEST_PATH or not wanted.isprintable() or '"' in wanted:
-            raise InvalidArgument(f"{wanted[:80]!a} is no path of a notebook", hint="list_nbs shows those there are")
-        path = NotebookPath(wanted)
+        path = _path(wanted)
+        if not _can_be_told(path.text):
+            raise _no_path(wanted)
         copy = f"{path.text.removesuffix('.ipynb')}-again.ipynb"
-        return text.format(path=path.text, uri=f"jupyter://{path.quoted}", copy=copy)
+        return text.format(path=path.text, uri=f"{LIVE}{path.quoted}", copy=copy)
 
     return write
+
+
+def _path(wanted: str) -> NotebookPath:
+    """As people write it, or as resources name it, which is quoted."""
+    if not wanted.startswith(LIVE):
+        return NotebookPath(wanted)
+    try:
+        return NotebookPath.from_quoted(wanted.removeprefix(LIVE))
+    except UnicodeDecodeError:
+        raise _no_path(wanted) from None
+
+
+def _can_be_told(path: str) -> bool:
+    """Whether the path stands in a text, between quotes, without being taken for more of the text."""
+    return len(path) <= LONGEST_PATH and path.isprintable() and '"' not in path
+
+
+def _no_path(wanted: str) -> InvalidArgument:
+    return InvalidArgument(f"{wanted[:80]!a} is no path of a notebook", hint="list_nbs shows those there are")
 
 
 def _without_arguments(given: Mapping[str, str]) -> str:

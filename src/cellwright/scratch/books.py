@@ -25,6 +25,13 @@ def book_of(pad: Pad, cells: Sequence[Cell]) -> Book:
     return Book(about.title or pad.id, main, tuple(_book_cell(cell, main) for cell in cells), metadata)
 
 
+def not_in_a_book(cells: Sequence[Cell], schemas: int = 0) -> list[str]:
+    """What of a pad no notebook format holds, in words. `schemas`: how many it shares."""
+    checked = sum(1 for cell in cells if cell.json_schema is not None)
+    losses = [f"the json_schema of {checked} cells: notebooks have none"] if checked else []
+    return [*losses, f"{schemas} shared schemas: notebooks have none"] if schemas else losses
+
+
 def _book_cell(cell: Cell, main: str) -> BookCell:
     kind = _kind(cell.language)
     language = language_named(cell.language)

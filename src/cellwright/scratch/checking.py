@@ -37,7 +37,7 @@ class Checking:
         errors = [one for one in found if one.severity == "error"]
         if errors:
             raise InvalidArgument(
-                f"the schema {schema.name!r} is no JSON Schema: {errors[0].message}",
+                f"the schema {(schema.name or schema.id)!r} is no JSON Schema: {errors[0].message}",
                 hint=f"look at {errors[0].path or '$'} of it",
                 details={"errors": [{"path": one.path, "message": one.message} for one in errors]},
             )

@@ -1,6 +1,8 @@
 """What callers give, checked before any transaction: pure, so a refusal costs nothing and changes nothing."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from cellwright.core.errors import InvalidArgument, LimitReached
@@ -128,12 +130,16 @@ def _seeded(given: object, limits: Limits) -> list[SharedSchema]:
     for name, entry in cast("dict[str, object]", given).items():
         wrapped = isinstance(entry, dict) and isinstance(cast("JsonObject", entry).get("schema"), dict)
         body: JsonObject = cast("JsonObject", entry) if wrapped else {"schema": cast("object", entry)}
-        found.append(schema_draft({"name": name, **body}, limits)[0])
+        draft = schema_draft({"name": name, **body}, limits)[0]
+        found.append(replace(draft, name=draft.name or draft.id))
+    for what, known in (("id", [one.id for one in found]), ("name", [one.name for one in found])):
+        if twice := next((one for one, times in Counter(known).items() if times > 1), None):
+            raise InvalidArgument(f"metadata.schemas has two schemas of the {what} {twice[:80]!r}", hint="rename one")
     return found
 
 
 def schema_draft(given: Mapping[str, Any], limits: Limits) -> tuple[SharedSchema, bool]:
-    """A shared schema as the caller gives it, and whether it names one by id."""
+    """A shared schema as the caller gives it, without a name if none was given, and whether it names one by id."""
     unknown = sorted(set(given) - {"id", "name", "description", "schema"})
     if unknown:
         raise InvalidArgument(
@@ -152,7 +158,7 @@ def schema_draft(given: Mapping[str, Any], limits: Limits) -> tuple[SharedSchema
         raise InvalidArgument(f"schema.name is longer than {MAX_NAME} characters", hint="put more into description")
     made = checked_id(schema_id, "schema.id") if schema_id else new_id()
     description = _text(given.get("description"), "schema.description") or ""
-    return SharedSchema(made, name or made, description, cast("JsonObject", body)), schema_id is not None
+    return SharedSchema(made, name or "", description, cast("JsonObject", body)), schema_id is not None
 
 
 def _text(given: object, name: str) -> str | None:

@@ -155,6 +155,14 @@ def checked_tags(given: tuple[str, ...]) -> tuple[str, ...]:
     return tags
 
 
+def wanted_tags(given: Sequence[str]) -> tuple[str, ...]:
+    """The tags of a filter. One of blanks alone would be none, and show everything."""
+    tags = checked_tags(tuple(given))
+    if given and not tags:
+        raise InvalidArgument("tags: none of these is a tag", hint="leave tags out to get all")
+    return tags
+
+
 def checked_namespace(given: str) -> str:
     name = given.strip()
     if not name or len(name) > MAX_NAME or "\x00" in name:
@@ -164,7 +172,9 @@ def checked_namespace(given: str) -> str:
 
 def checked_namespaces(given: Sequence[str]) -> tuple[str, ...]:
     """The namespaces of a filter, each once. Each one is a part of the query, so there is a limit to them."""
-    names = tuple(dict.fromkeys(given))
+    names = tuple(dict.fromkeys(name.strip() for name in given))
+    if "" in names:
+        raise InvalidArgument("namespaces: one of these has no name", hint="leave namespaces out to look everywhere")
     if len(names) > MAX_NAMESPACES:
         raise InvalidArgument(
             f"namespaces: at most {MAX_NAMESPACES} at once", hint="ask several times, or leave it out"

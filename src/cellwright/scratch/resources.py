@@ -11,7 +11,7 @@ from cellwright.core.formats.formats import FORMATS
 from cellwright.core.formats.model import mime_of
 from cellwright.core.resources import Content, ResourceInfo, ResourceTemplate
 from cellwright.core.types import Call
-from cellwright.scratch.books import book_of
+from cellwright.scratch.books import book_of, not_in_a_book
 from cellwright.scratch.model import Cell
 from cellwright.scratch.service import Pads
 from cellwright.scratch.tools.common import pad_json, structure
@@ -67,7 +67,8 @@ class PadResources:
             return [_cell_content(_cell(view.cells, rest[1], uri))]
         if len(rest) == 1 and rest[0] in FORMATS:
             made = FORMATS[rest[0]].encode(book_of(view.pad, view.cells))
-            return [Content(made.text, made.mime_type, {"losses": list(made.losses)} if made.losses else {})]
+            losses = [*made.losses, *not_in_a_book(view.cells)]
+            return [Content(made.text, made.mime_type, {"losses": losses} if losses else {})]
         raise NotFound(f"no resource {uri[:200]}", hint=f"cells/ID, or one of: {', '.join(FORMATS)}")
 
     async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:

@@ -85,6 +85,8 @@ Tags = Mapping[str, tuple[str, ...]]
 
 def read_cells(tx: Transaction, key: PadKey, ids: Sequence[str] | None = None, tags: Tags | None = None) -> list[Cell]:
     """The pad's cells in order, or these of them. `tags`: those of all cells, where they are known already."""
+    if ids is not None and not ids:
+        return []
     only = "" if ids is None else f" AND id IN ({marks(ids)})"
     rows = tx.rows(
         f"SELECT {CELL_COLUMNS} FROM cells WHERE tenant = ? AND pad = ?{only} ORDER BY position",  # noqa: S608

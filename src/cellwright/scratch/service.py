@@ -23,9 +23,9 @@ from cellwright.scratch.model import (
     checked_id,
     checked_namespace,
     checked_namespaces,
-    checked_tags,
     no_pad,
     not_in_namespaces,
+    wanted_tags,
 )
 from cellwright.scratch.rows import PadKey
 from cellwright.scratch.store import Created, PadStore, existing, new_id, schema_named
@@ -133,7 +133,7 @@ class Pads:
     ) -> View:
         """The pad with the cells asked for: by id first, then by tag."""
         key = PadKey(tenant, checked_id(pad_id))
-        wanted = set(checked_tags(tuple(tags)))
+        wanted = set(wanted_tags(tags))
         within = None if namespaces is None else checked_namespaces(namespaces)
 
         def work(tx: Transaction) -> View:
@@ -167,10 +167,11 @@ class Pads:
 
         def work(tx: Transaction) -> View:
             before = existing(tx, key).about
-            merged: JsonObject = {**before.metadata, **canonical(before), **given}
-            about, schemas = pad_draft(
-                {name: value for name, value in merged.items() if value is not None}, self._limits
-            )
+            known = {name: value for name, value in canonical(before).items() if value is not None}
+            merged: JsonObject = {**before.metadata, **known, **given}
+            for name in [name for name, value in given.items() if value is None]:
+                del merged[name]
+            about, schemas = pad_draft(merged, self._limits)
             if schemas:
                 raise InvalidArgument("schemas are not changed here", hint="use scratch_upsert_schema")
             return self._shown(tx, key, self._store.update(tx, key, about, now))
@@ -182,7 +183,7 @@ class Pads:
     async def page(
         self, tenant: str, namespaces: Sequence[str], tags: Sequence[str], limit: int, cursor: str | None
     ) -> listing.Page:
-        wanted, within = checked_tags(tuple(tags)), checked_namespaces(namespaces)
+        wanted, within = wanted_tags(tags), checked_namespaces(namespaces)
         return await self._database.read(lambda tx: listing.list_pads(tx, tenant, within, wanted, limit, cursor))
 
     async def history(self, tenant: str, pad_id: str, limit: int) -> tuple[Pad, list[JsonObject]]:
@@ -336,7 +337,7 @@ class Pads:
     async def search(
         self, tenant: str, text: str, namespaces: Sequence[str], tags: Sequence[str], limit: int, mode: Mode
     ) -> Found:
-        wanted, within = checked_tags(tuple(tags)), checked_namespaces(namespaces)
+        wanted, within = wanted_tags(tags), checked_namespaces(namespaces)
         return await self._index.search(Query(tenant, text, ("pad",), within, wanted, limit, mode))
 
     # -- idle pads -----------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from cellwright.core.errors import Conflict, InvalidArgument, LimitReached, NotF
 from cellwright.scratch import rows, uses
 from cellwright.scratch.history import Undo, forget_history, record
 from cellwright.scratch.model import (
+    ID,
     Cell,
     CellDraft,
     InvalidId,
@@ -263,7 +264,9 @@ class PadStore:
     def cells_of(self, tx: Transaction, key: PadKey, ids: Sequence[str]) -> list[Cell]:
         """These cells, in the order asked for, each once; InvalidId if one is not there."""
         wanted = list(dict.fromkeys(ids))
-        found = {cell.id: cell for cell in rows.read_cells(tx, key, wanted if len(wanted) <= ASKED_SINGLY else None)}
+        # What is no id names no cell; an engine may refuse to be asked for it.
+        asked = [cell_id for cell_id in wanted if ID.fullmatch(cell_id)]
+        found = {cell.id: cell for cell in rows.read_cells(tx, key, asked if len(asked) <= ASKED_SINGLY else None)}
         missing = [cell_id for cell_id in wanted if cell_id not in found]
         if missing:
             raise InvalidId(
@@ -303,11 +306,17 @@ class PadStore:
     # -- schemas -------------------------------------------------------------------------------------------------------------
 
     def put_schema(self, tx: Transaction, key: PadKey, given: SharedSchema, *, by_id: bool, now: int) -> SharedSchema:
-        """A shared schema, new or another version of the one with this id or this name. An update keeps its id."""
+        """A shared schema, new or another version of the one with this id or this name. An update keeps its id.
+
+        One that is named by its id alone keeps its name.
+        """
         old = existing(tx, key)
         there = rows.read_schemas(tx, key)
-        same_name = next((schema for schema in there if schema.name == given.name), None)
         same_id = next((schema for schema in there if by_id and schema.id == given.id), None)
+        if same_id is not None and not given.name:
+            given = replace(given, name=same_id.name)
+        given = replace(given, name=given.name or given.id)
+        same_name = next((schema for schema in there if schema.name == given.name), None)
         if same_id is not None and same_name is not None and same_name.id != same_id.id:
             raise InvalidArgument(f"pad {key.id!r} has another schema named {given.name!r}", hint="choose another name")
         meant = same_id or same_name
@@ -344,10 +353,13 @@ def existing(tx: Transaction, key: PadKey) -> Pad:
 
 
 def schema_named(schemas: Sequence[SharedSchema], key: PadKey, named: str) -> SharedSchema:
-    """By id, with or without hyphens, or by name."""
+    """By id or by name; if none is written so, by id with or without hyphens, in either case."""
     plain = named.replace("-", "").lower()
     for schema in schemas:
-        if schema.name == named or schema.id.replace("-", "").lower() == plain:
+        if named in (schema.id, schema.name):
+            return schema
+    for schema in schemas:
+        if schema.id.replace("-", "").lower() == plain:
             return schema
     raise NotFound(f"pad {key.id!r} has no schema {named[:80]!r}", hint="scratch_list_schemas shows them")
 

@@ -6,6 +6,8 @@ twice at worst, because a vector is only kept if the entry still has the text th
 
 import asyncio
 import logging
+import os
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -34,6 +36,7 @@ in half the time that it takes one by one, and not while those who write want th
 LOOKS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 """Pauses between looks that find nothing: a wake comes from inside a transaction, which may take a while."""
 IDLE_SECONDS = 60.0
+LOW_PRIORITY = 10
 FAILED_SECONDS = 5.0
 CLOSE_SECONDS = 10.0
 
@@ -78,6 +81,9 @@ class Indexer:
             progress(min(done, total), total)
 
     def _run(self) -> None:
+        if sys.platform == "linux":
+            # Of this thread alone: who writes or reads goes first.
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOW_PRIORITY)
         # Loading a model keeps the interpreter busy: whoever made us begin shall have their answer first.
         self._gather()
         embedder = self._models.load()
@@ -133,7 +139,8 @@ class Indexer:
         waiting = [one for one in batch.waiting if one.text]
         vectors = embedder.embed([one.text for one in waiting]) if waiting else None
         if batch.waiting or batch.replaced_up_to is not None:
-            await self._database.write(lambda tx: self._written(tx, embedder.name, batch, vectors))
+            # Lost with the power, it is made again: what waits is only taken off together with its vector.
+            await self._database.write_soon(lambda tx: self._written(tx, embedder.name, batch, vectors))
         return len(batch.waiting)
 
     def _written(self, tx: Transaction, model: str, batch: entries.Batch, vectors: "Vectors | None") -> None:

@@ -133,10 +133,10 @@ def restore(
     if not file.is_file():
         raise NotFound(f"there is no file {file.name}", hint="name a file that backup wrote")
     assert isinstance(where, Path)
+    if where.is_file() and file.samefile(where):
+        raise InvalidArgument(f"{file.name} is the database itself", hint="name a file that backup wrote")
     with explaining(), closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)) as source:
-        wanted = _inspect(source, file)
-        if found := _problems(source):
-            raise errors.corrupt() from ValueError(found[0])
+        wanted = _sound(source, file)
         pending(SqliteTransaction(source), steps)
         kept = _keep_previous(where, wanted, force=force, progress=progress) if where.is_file() else None
         prepare(where)
@@ -144,6 +144,21 @@ def restore(
             _copy_pages(source, target, progress)
             _continue_from(target, wanted, kept, steps)
     return kept
+
+
+def _sound(source: apsw.Connection, file: Path) -> Copy:
+    """What the backup holds. StorageCorrupt that names it: the database itself may be well."""
+    damaged = errors.StorageCorrupt(
+        f"the backup {file.name} is damaged; the database was left as it is", hint="restore another backup"
+    )
+    try:
+        wanted = _inspect(source, file)
+        found = _problems(source)
+    except apsw.CorruptError as error:
+        raise damaged from error
+    if found:
+        raise damaged from ValueError(found[0])
+    return wanted
 
 
 def _continue_from(target: apsw.Connection, wanted: Copy, kept: Path | None, migrations: tuple[Migration, ...]) -> None:
@@ -162,8 +177,10 @@ def _keep_previous(file: Path, wanted: Copy, *, force: bool, progress: Progress)
     try:
         with closing(connect(file)) as present:
             _refuse_newer(present, file, wanted, force=force)
-            kept.unlink(missing_ok=True)
             _write_copy(present, kept, progress)
+            # Of a damaged one that was moved here before: SQLite would read them as the copy's own changes.
+            for end in ("-wal", "-shm"):
+                kept.with_name(kept.name + end).unlink(missing_ok=True)
     except (apsw.CorruptError, apsw.NotADBError):
         for end in ("", "-wal", "-shm"):
             part = file.with_name(file.name + end)

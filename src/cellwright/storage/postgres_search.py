@@ -62,8 +62,18 @@ class TsWords:
         return found
 
 
-def _cut(text: str) -> str:
-    return text.encode()[:MOST_BYTES].decode(errors="ignore") if len(text) * 4 > MOST_BYTES else text
+def _cut(words: str) -> str:
+    """The words of a long text: its beginning as it is, then each word once that is not in it, as far as there is room."""
+    if len(words) * 4 <= MOST_BYTES or len(words.encode()) <= MOST_BYTES:
+        return words
+    half = words.rfind(" ", 0, len(_first_bytes(words, MOST_BYTES // 2))) + 1
+    begun = set(words[:half].split())
+    others = [word for word in dict.fromkeys(words[half:].split()) if word not in begun]
+    return _first_bytes(words[:half] + " ".join(others), MOST_BYTES)
+
+
+def _first_bytes(text: str, most: int) -> str:
+    return text.encode()[:most].decode(errors="ignore")
 
 
 def _matching(tx: Transaction, query: Query, words: Sequence[str], joined: str, limit: int) -> Ranked:

@@ -4,6 +4,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import pairwise
 
 MAX_WORDS = 32
@@ -18,17 +19,23 @@ _FOREIGN = re.compile(r"[^\x00-\x7f]+")
 _HUMPS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 # Han, kana and Hangul: written without spaces between words, or with endings that stick to them. Each sign is a word of its own.
 _SIGNS = "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\U00020000-\U000323af"
-_SIGN = re.compile(f"[{_SIGNS}]")
-_RUNS = re.compile(f"[{_SIGNS}]+|[^{_SIGNS}]+")
-_ROW = re.compile(f"[{_SIGNS}](?: [{_SIGNS}])+")
+_SIGN = f"[{_SIGNS}]"
+_RUNS = f"[{_SIGNS}]+|[^{_SIGNS}]+"
+_ROW = f"[{_SIGNS}](?: [{_SIGNS}])+"
 VOICED = "\u3099\u309a"
 """Marks of kana that make another sound of it, not an accent."""
+
+
+@cache
+def _compiled(expression: str) -> re.Pattern[str]:
+    """When it is first needed: classes of so many signs cost ten milliseconds, and most programs never meet one."""
+    return re.compile(expression)
 
 
 def plain_words(text: str) -> str:
     """The text as its words alone, in lower case and without accents: the same for every engine, whatever it takes for a word."""
     if not text.isascii():
-        text = _SIGN.sub(r" \g<0> ", _FOREIGN.sub(_unaccented, text))
+        text = _compiled(_SIGN).sub(r" \g<0> ", _FOREIGN.sub(_unaccented, text))
     return " ".join(word[:LONGEST_WORD] for word in _PLAIN.findall(text.lower()))
 
 
@@ -41,7 +48,7 @@ def _unaccented(found: re.Match[str]) -> str:
 
 def signs_in_pairs(plain: str) -> str:
     """Plain words with every two signs in a row as one word: for an index that does not know which word stands beside which."""
-    return plain if plain.isascii() else _ROW.sub(_paired, plain)
+    return plain if plain.isascii() else _compiled(_ROW).sub(_paired, plain)
 
 
 def _paired(row: re.Match[str]) -> str:
@@ -71,8 +78,8 @@ def looked_for(question: str) -> list[str]:
 
 def _asked_by(word: str) -> Iterator[str]:
     """Where words are not parted, every two signs in a row are looked for."""
-    for run in [word] if word.isascii() else _RUNS.findall(_FOREIGN.sub(_unaccented, word)):
-        if _SIGN.match(run):
+    for run in [word] if word.isascii() else _compiled(_RUNS).findall(_FOREIGN.sub(_unaccented, word)):
+        if _compiled(_SIGN).match(run):
             yield from map(plain_words, dict.fromkeys(run[start : start + 2] for start in range(max(1, len(run) - 1))))
         elif plain := plain_words(run):
             yield " ".join(plain.split(" ", MAX_WORDS)[:MAX_WORDS])

@@ -23,12 +23,15 @@ class Address:
     where: Where
     name: str
     """A path for a file, else an id or a name; empty means a new one."""
+    part: str = ""
+    """What of a pad is meant, as resources name it (`md`, `cells/ID`). Reading gives all of it; nothing can be written to a part."""
 
 
 def address_of(given: str) -> Address:
     """The address as it was written, checked for its shape only."""
     if given.startswith(PAD):
-        return Address(Where.PAD, given.removeprefix(PAD).partition("/")[0])
+        name, _, part = given.removeprefix(PAD).partition("/")
+        return Address(Where.PAD, name, part)
     if given.startswith(THINKING):
         first, _, rest = given.removeprefix(THINKING).partition("/")
         if first == TEMPLATES:

@@ -7,6 +7,7 @@ from typing import Any
 from cellwright.core.formats.model import Book, BookCell, Kind, language_named
 
 MOST = 20
+LONGEST = 300
 NAMED = 6
 
 Aspect = Callable[[BookCell, str], object]
@@ -94,6 +95,11 @@ def _plain(value: object) -> object:
     return json.loads(json.dumps(value)) if value else None
 
 
+def _short(loss: str) -> str:
+    """Names and kinds in it are the notebook's, and may be of any length."""
+    return loss if len(loss) <= LONGEST else f"{loss[:LONGEST]}…"
+
+
 def _cells(count: int) -> str:
     return "1 cell" if count == 1 else f"{count} cells"
 
@@ -107,7 +113,6 @@ def _named(numbers: Sequence[int]) -> str:
 def told(own: Sequence[str], measured: Mapping[str, str]) -> list[str]:
     """All of it for a reply: what a format says itself, in its words, then what was measured; so many at most."""
     said = any("outputs of" in loss for loss in own)
-    every = list(
-        dict.fromkeys((*own, *(text for about, text in measured.items() if not (said and about == "outputs"))))
-    )
+    besides = (text for about, text in measured.items() if not (said and about == "outputs"))
+    every = list(dict.fromkeys(_short(text) for text in (*own, *besides)))
     return every if len(every) <= MOST else [*every[: MOST - 1], f"and {len(every) - MOST + 1} more of this kind"]

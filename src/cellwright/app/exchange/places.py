@@ -46,7 +46,7 @@ class Places:
         """Write the book there. Without `over`, Conflict if there is something already."""
         address = address_of(into)
         match address.where:
-            case Where.PAD:
+            case Where.PAD if not address.part:
                 return await put_pad(self.pads, call, address.name or None, book, over=over)
             case Where.THINKING if not address.name:
                 return await self._thinking(call, book)
@@ -55,7 +55,7 @@ class Places:
             case _:
                 raise InvalidArgument(
                     f"{into[:80]!a} is no place to write to",
-                    hint=f"notebook:// makes a new thinking notebook; else {SHAPES.rpartition(',')[0]}",
+                    hint=f"notebook:// makes a new thinking notebook; else {SHAPES.rpartition(',')[0]}, each as a whole",
                 )
 
     async def _thinking(self, call: Call, book: Book) -> Put:

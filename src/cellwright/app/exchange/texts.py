@@ -24,6 +24,8 @@ ENDINGS: Mapping[str, str] = {
 }
 _OUTPUT = re.compile(r"^ {0,3}(?:`{3,}|~{3,})output[ \t]*$", re.MULTILINE)
 _NBFORMAT = re.compile(r'"nbformat"\s*:')
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""Only an escape of JSON can say half of a pair."""
 SRCMD_MARK = "<!-- srcbook:"
 LIKELY_CHARACTERS = 4
 PAGE_SHRINKS = 0.8
@@ -56,8 +58,20 @@ def _measured(book: Book, text: str, format_name: str) -> dict[str, str]:
 def read(text: str, format_name: str) -> tuple[Book, list[str]]:
     """The book in a text, and what of the text is not in it."""
     book = format_named(format_name).decode(text)
+    if _HALF.search(text):
+        _refuse_halves(book)
     blocks = len(_OUTPUT.findall(text)) if format_name == "md" else 0
     return book, [f"{blocks} output blocks of the text are left out: nothing was run here"] if blocks else []
+
+
+def _refuse_halves(book: Book) -> None:
+    """Here, in words: no place could keep it, and each fails in its own way."""
+    try:
+        FORMATS["json"].encode(book).text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InvalidFormat(
+            "a text in this notebook holds half of a surrogate pair, which is no character", hint="remove it"
+        ) from None
 
 
 def format_of(name: str, text: str | None = None) -> str | None:
@@ -79,7 +93,7 @@ def format_within(text: str) -> str:
 def no_format(name: str) -> InvalidArgument:
     return InvalidArgument(
         f"{name[:80]!a} is no notebook by its name",
-        hint=f"a name that ends with {', '.join(ENDINGS)}; or give `format`",
+        hint=f"a name that ends with {', '.join(ENDINGS)}; import_notebook reads others where `format` is given",
     )
 
 

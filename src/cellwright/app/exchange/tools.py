@@ -12,8 +12,9 @@ from pydantic import Field
 from cellwright.app.exchange.places import Places
 from cellwright.app.exchange.sources import Sources
 from cellwright.app.exchange.texts import cleaned, format_within, page, read, written
-from cellwright.core.budget import MAX_TOKENS
+from cellwright.core.budget import MAX_TOKENS, estimate_tokens
 from cellwright.core.errors import InvalidArgument
+from cellwright.core.fitting import compact_json
 from cellwright.core.formats.model import Book
 from cellwright.core.toolset import Reply, Toolset
 from cellwright.core.toolset import read as reading
@@ -25,6 +26,8 @@ from cellwright.thinking.outputs import Cleaner
 DEFAULT_PAGE = 4_000
 BESIDES = 2_000
 """Tokens for what a reply says besides the text."""
+SPARE = 100
+LONGEST_TITLE = 200
 
 Format = Literal["srcmd", "ipynb", "md", "json", "html"]
 Source = Annotated[
@@ -54,19 +57,20 @@ async def export_notebook(
     def work() -> dict[str, Any]:
         shown, hidden = cleaned(found.book)
         made = written(shown, to)
-        part, following = page(made.text, offset, max_tokens)
-        return {
+        about: dict[str, Any] = {
             "source": found.uri,
             "format": to,
             "mimeType": made.mime_type,
-            "title": shown.title,
+            "title": shown.title[:LONGEST_TITLE],
             "cells": len(shown.cells),
             "losses": [*found.losses, *hidden, *made.losses],
             "revision": revision_of(made.text),
             "characters": len(made.text),
-            "next": following,
-            "text": part,
         }
+        # Where much is to be said besides, the page is shorter: cut to the budget, it would lose what no page has.
+        more_besides = max(estimate_tokens(compact_json(about)) - BESIDES + SPARE, 0)
+        part, following = page(made.text, offset, max(max_tokens - more_besides, 1))
+        return {**about, "next": following, "text": part}
 
     return Reply(await asyncio.to_thread(work), max_tokens=max_tokens + BESIDES)
 
@@ -88,7 +92,7 @@ async def import_notebook(
     return {
         "path": put.path,
         "uri": put.uri,
-        "title": Cleaner().text(book.title),
+        "title": Cleaner().text(book.title)[:LONGEST_TITLE],
         "cells": len(book.cells),
         "losses": [*lost, *put.losses],
         "notes": list(put.notes),

@@ -69,7 +69,8 @@ class Finder:
         folder = await self._folder() if is_about_notebooks else ""
         longest = next(longest for most, longest in SNIPPETS if limit <= most)
         words = words_of(text)
-        results = [_result(one, words, folder, longest) for one in best]
+        # Long texts take a while to be looked through, and others are not to wait for it.
+        results = await asyncio.to_thread(lambda: [_result(one, words, folder, longest) for one in best])
         return Answer(results, Mode.HYBRID if by_meaning.mode is Mode.SEMANTIC else Mode.TEXT, progress)
 
     async def close(self) -> None:
@@ -138,4 +139,6 @@ def _result(one: Ranked, words: Sequence[str], folder: str, longest: int) -> Res
 def _title(entry: Entry, path: str | None) -> str:
     if entry.key.kind == Kind.DISCOVERY:
         return f"{entry.title}: {' '.join(clean(entry.text).text.split())[:LONGEST_TITLE]}"
-    return clean(path or entry.title or entry.key.thing).text
+    if path:
+        return clean(path).text
+    return clean(entry.title or entry.key.thing).text[:LONGEST_TITLE]

@@ -8,6 +8,7 @@ from cellwright.app.finding.model import Kind, Thing
 from cellwright.core.clean import clean
 from cellwright.core.formats.model import Book, BookCell, language_of_file
 from cellwright.core.formats.model import Kind as CellKind
+from cellwright.core.sight import seen
 from cellwright.storage.search import Entry, Key
 
 MOST_CELLS = 400
@@ -147,7 +148,7 @@ def file_entries(tenant: str, thing: Thing, text: str) -> list[Entry]:
     most = MOST_PIECES_OF_DATA if ending in DATA else MOST_PIECES
     return [
         Entry(Key(tenant, Kind.FILE, thing.id, str(line)), piece, thing.id, "", (), language)
-        for line, piece in pieces(clean(text[:LONGEST_FILE]).text, most)
+        for line, piece in pieces(seen(text[:LONGEST_FILE]).text, most)
     ]
 
 
@@ -155,7 +156,7 @@ def pieces(text: str, most: int) -> list[tuple[int, str]]:
     """The text in pieces of whole lines, at most so many, each with the number of its first line; ended early by a blank line."""
     found: list[tuple[int, str]] = []
     begun, size, lines = 1, 0, list[str]()
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         full = size + len(line) > PIECE or (not line.strip() and size > PIECE // 2)
         if full and lines:
             _add(found, begun, lines)

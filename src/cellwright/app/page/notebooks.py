@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import stat
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -12,15 +13,15 @@ from urllib.parse import quote
 
 from cellwright.core.clean import clean
 from cellwright.core.errors import InvalidUri
+from cellwright.core.sight import seen, spelt
 from cellwright.core.types import Call, Scope
 from cellwright.jupyter.model import Cell, FileInfo
 from cellwright.jupyter.notebook import Notebook
 from cellwright.jupyter.outputs import output_json
-from cellwright.jupyter.paths import DocPath, NotebookPath, folder_path
+from cellwright.jupyter.paths import DocPath, NotebookPath, folder_path, is_path
 from cellwright.jupyter.people import people_in
 from cellwright.jupyter.rooms import OpenDocument
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.sight import seen, spelt
 from cellwright.jupyter.ycells import UnreadableCell
 from cellwright.web.outputs import cut
 from cellwright.web.ports import JsonObject, Thing
@@ -210,9 +211,20 @@ def notebooks_below(root: Path) -> tuple[list[Thing], bool]:
         walked += len(folders) + len(files)
         for name in sorted(files):
             if name.endswith(SUFFIX) and not name.startswith("."):
-                file = Path(folder) / name
-                changed = datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="seconds")
-                made.append(_named(file.relative_to(root).as_posix(), changed))
+                found = _found(root, Path(folder) / name)
+                made += [found] if found is not None else []
         if walked > MOST_WALKED or len(made) >= MOST_LISTED:
             return made[:MOST_LISTED], True
     return made, False
+
+
+def _found(root: Path, file: Path) -> Thing | None:
+    """None for what nobody could open: a name that no tool takes, a pipe, a link to nowhere, what went meanwhile."""
+    path = file.relative_to(root).as_posix()
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode) or not is_path(path):
+        return None
+    return _named(path, datetime.fromtimestamp(status.st_mtime, UTC).isoformat(timespec="seconds"))

@@ -25,6 +25,7 @@ MOST_LISTED = 200
 MOST_TAGS = 20
 MOST_SOURCE = 200_000
 FIRST_CHARACTERS = 120
+LONGEST_TITLE = 200
 PAD = "scratchpad://"
 THINKING = "notebook://"
 STATES = frozenset({"running", "queued"})
@@ -77,7 +78,7 @@ class PadSource:
             pad = item["scratch_id"]
             # A cursor begins with the time of the last change, by which the list is ordered.
             changed = _moment(int(cursor.partition(".")[0]))
-            title = clean(item["title"] or pad).text
+            title = clean(item["title"] or pad).text[:LONGEST_TITLE]
             made.append(
                 Thing("pad", uri_of(pad), title, clean(item["namespace"] or "").text, tuple(tags.get(pad, ())), changed)
             )
@@ -178,7 +179,9 @@ def _thinking_id(uri: str) -> str:
 
 def _thinking_thing(notebook: Notebook) -> Thing:
     tags = (notebook.pattern,) if notebook.pattern else ()
-    return Thing("thinking", notebook.uri, clean(notebook.title).text, "", tags, _moment(notebook.modified))
+    return Thing(
+        "thinking", notebook.uri, clean(notebook.title).text[:LONGEST_TITLE], "", tags, _moment(notebook.modified)
+    )
 
 
 def _thinking_sheet(view: ThinkingView) -> StoredSheet:

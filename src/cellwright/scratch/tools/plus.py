@@ -7,7 +7,7 @@ from pydantic import Field
 from cellwright.core.formats.formats import format_named
 from cellwright.core.toolset import Toolset, read, write
 from cellwright.core.types import Call
-from cellwright.scratch.books import book_of, drafts_of
+from cellwright.scratch.books import book_of, drafts_of, not_in_a_book
 from cellwright.scratch.model import failure
 from cellwright.scratch.service import Pads
 from cellwright.scratch.tools.common import CellInput, PadId, written
@@ -66,8 +66,10 @@ async def scratch_export(
     """A pad as a notebook file; `losses` says what the format cannot hold."""
     view = await pads.read(call.principal.id, scratch_id)
     made = format_named(format).encode(book_of(view.pad, view.cells))
+    schemas = await pads.schemas(call.principal.id, scratch_id)
+    losses = [*made.losses, *not_in_a_book(view.cells, len(schemas))]
     uri = f"scratchpad://{scratch_id}/{format}"
-    return {"ok": True, "format": format, "content": made.text, "losses": list(made.losses), "uri": uri}
+    return {"ok": True, "format": format, "content": made.text, "losses": losses, "uri": uri}
 
 
 async def scratch_import(

@@ -1,5 +1,7 @@
 """Toolset `scratch`: an agent's own paper. Cells in any language, durable, validated when asked, found again."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -23,9 +25,11 @@ from cellwright.scratch.tools.common import (
     written,
 )
 from cellwright.storage.search import Mode
+from cellwright.storage.words import MAX_WORDS
 
 Limit = Annotated[int, Field(ge=1, le=200)]
 SNIPPET = 240
+LOOKED_THROUGH_AT_ONCE = 100_000
 
 
 async def scratch_create(
@@ -132,6 +136,11 @@ async def scratch_search(
 ) -> dict[str, Any]:
     """Search your pads by words and by meaning."""
     found = await pads.search(call.principal.id, query, namespaces or (), tags or (), limit, Mode(mode))
+    texts = [hit.entry.text or hit.entry.title for hit in found.hits]
+    words = query.lower().split()[:MAX_WORDS]
+    # Long texts take a while to be looked through, and others are not to wait for it.
+    long = sum(map(len, texts)) > LOOKED_THROUGH_AT_ONCE
+    snippets = await asyncio.to_thread(_snippets, texts, words) if long else _snippets(texts, words)
     hits = [
         {
             "scratch_id": hit.entry.key.thing,
@@ -139,19 +148,27 @@ async def scratch_search(
             "namespace": hit.entry.namespace or None,
             "tags": list(hit.entry.tags),
             "score": round(hit.score, 4),
-            "snippet": snippet(hit.entry.text or hit.entry.title, query),
+            "snippet": shown,
             "language": hit.entry.language or None,
         }
-        for hit in found.hits
+        for hit, shown in zip(found.hits, snippets, strict=True)
     ]
     return {"ok": True, "hits": hits, "embedder": found.embedder, "mode": found.mode.value}
 
 
-def snippet(text: str, query: str) -> str:
-    """The part of the text where the first word of the query stands, else its beginning."""
-    lower = text.lower()
-    places = [lower.find(word) for word in query.lower().split()]
-    start = max(min((place for place in places if place >= 0), default=0) - SNIPPET // 4, 0)
+def _snippets(texts: Sequence[str], words: Sequence[str]) -> list[str]:
+    return [snippet(text, words) for text in texts]
+
+
+def snippet(text: str, words: Sequence[str]) -> str:
+    """The part of the text where the first of these words, all in lower case, stands; else its beginning."""
+    # The one sign that is longer in lower case: after it all places would be others.
+    lower = text.replace("İ", "i").lower()
+    first = len(lower)
+    for word in words:
+        place = lower.find(word, 0, first + len(word) - 1)
+        first = place if place >= 0 else first
+    start = max(first - SNIPPET // 4, 0) if first < len(lower) else 0
     shown = clean(text[start : start + SNIPPET]).text
     return f"{'…' if start else ''}{shown}{'…' if start + SNIPPET < len(text) else ''}"
 
