@@ -3,6 +3,8 @@
 import os
 import sys
 
+from cellwright.app.loading import loading
+
 
 def main() -> int:
     """Load the command line with stdout turned to stderr, whatever a library prints on import; then run it."""
@@ -13,7 +15,8 @@ def main() -> int:
     if stdout is not None:
         os.dup2(2, 1)
     try:
-        from cellwright.app.cli import main as run  # noqa: PLC0415 - the point of this module
+        with loading():
+            from cellwright.app.cli import main as run  # noqa: PLC0415 - the point of this module
     finally:
         if stdout is not None:
             sys.stdout.flush()
