@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from extension import extension
+from finding import finding
 from measure import Benchmark, Plan, Row
 from notebooks import notebooks
 from pads import pads
@@ -21,6 +22,7 @@ from search import search
 from servers import serving
 from wire import BenchError
 
+from context import context
 from storage import storage
 from thinking import thinking
 
@@ -31,8 +33,10 @@ BENCHMARKS: dict[str, Benchmark] = {
     "extension": extension,
     "pads": pads,
     "search": search,
+    "finding": finding,
     "storage": storage,
     "thinking": thinking,
+    "context": context,
 }
 
 

@@ -11,7 +11,7 @@ from cellwright.app.workspace import local_user, make_workspace
 from requirements import requirement
 
 SOURCE = Path(__file__).parent.parent / "src" / "cellwright"
-LAYERS = {"core": 0, "storage": 1, "jupyter": 2, "scratch": 2, "thinking": 2, "context": 2, "web": 3, "app": 3}
+LAYERS = {"core": 0, "storage": 1, "jupyter": 2, "scratch": 2, "thinking": 2, "context": 2, "web": 1, "app": 3}
 BROAD = {"Exception", "BaseException"}
 # The edges of the process, where whatever is left over must not take the rest down. Each entry is a decision.
 EDGES = {

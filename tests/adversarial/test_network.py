@@ -45,9 +45,13 @@ from browser import browser
 from cellwright.app.gate import OPEN, App, AsgiScope, Gate, Receive, Route, Send
 from cellwright.app.http import make_gate
 from cellwright.app.metrics import Metrics
+from cellwright.app.page.routes import Page as OurPage
 from cellwright.app.settings import Settings
 from cellwright.app.tokens import OneToken, TokenStore
+from cellwright.app.workspace import make_workspace
 from cellwright.core.types import Scope, Secret
+from cellwright.web.static import ASSETS, FILES
+from cellwright.web.visits import Visits
 from requirements import requirement
 from support import TOKEN, HttpServer, stdio_command
 
@@ -342,7 +346,9 @@ def gate_of(settings: Settings, port: int = 4040) -> Gate:
     async def nowhere(_scope: AsgiScope, _receive: Receive, _send: Send) -> None:
         raise AssertionError("reached")
 
-    return make_gate(settings, port, nowhere, Metrics("0"), [OneToken(Secret(TOKEN))], lambda _name: None)
+    page = OurPage(make_workspace(settings, "streamable-http"), Visits())
+    verifiers = [OneToken(Secret(TOKEN))]
+    return make_gate(settings, port, nowhere, Metrics("0"), verifiers, lambda _name: None, page.routes())
 
 
 def declared(tmp_path: Path) -> dict[str, Scope | str]:
@@ -357,17 +363,19 @@ def declared(tmp_path: Path) -> dict[str, Scope | str]:
 
 
 @requirement("adversarial:N5")
-def test_only_health_and_the_oauth_metadata_are_declared_open(tmp_path: Path) -> None:
+def test_only_health_the_pages_own_files_and_the_oauth_metadata_are_declared_open(tmp_path: Path) -> None:
     metadata = "/.well-known/oauth-protected-resource"
     opened = {path for path, needs in declared(tmp_path).items() if needs == OPEN}
-    assert opened == {"/health", metadata, metadata + "/mcp"}
+    assert opened == {"/health", *FILES, metadata, metadata + "/mcp"}
     plain = gate_of(Settings(root=tmp_path, state_dir=tmp_path / "state"))
-    assert {route.path for route in plain.routes if route.needs == OPEN} == {"/health"}
+    assert {route.path for route in plain.routes if route.needs == OPEN} == {"/health", *FILES}
 
 
 @requirement("adversarial:N5")
 @pytest.mark.parametrize("method", METHODS)
-def test_nothing_but_health_answers_without_a_valid_token(server: HttpServer, folder: Path, method: str) -> None:
+def test_nothing_but_health_and_the_pages_own_files_answers_without_a_valid_token(
+    server: HttpServer, folder: Path, method: str
+) -> None:
     two_hours_ago = TokenStore(folder / "state", clock=lambda: time.time() - 7200)
     _, secret = two_hours_ago.create("expired", frozenset(Scope), lifetime=3600)
     tokens = [[], [bearer("wrong")], [bearer(secret.reveal())], [("Authorization", f"Basic {TOKEN}")], [bearer("")]]
@@ -383,6 +391,11 @@ def test_nothing_but_health_answers_without_a_valid_token(server: HttpServer, fo
             where = (method, path, token, answer)
             if (method, path.rstrip("/")) == ("GET", "/health"):
                 assert (answer.status, answer.json()) == (200, {"status": "ok"}), where
+            elif method == "GET" and (path.rstrip("/") or "/") in FILES:
+                assert (answer.status, answer.body) == (
+                    200,
+                    (ASSETS / FILES[path.rstrip("/") or "/"][0]).read_bytes(),
+                ), where
             else:
                 assert 400 <= answer.status < 500, where
                 assert TOKEN.encode() not in answer.body, where

@@ -1,5 +1,6 @@
 """Which tools are offered: a pure function of the settings, the caller's scopes and, over HTTP, the request's own wish."""
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -14,6 +15,8 @@ ALL = "all"
 CORE = "core"
 DEFAULT = "default"
 GROUPS = (ALL, CORE, DEFAULT)
+MIRRORED = "x-mcp-header"
+"""What marks an argument that clients repeat in a header."""
 
 # What a client gets that asks for nothing, and the smallest set that is still useful. Budgets: tests/test_catalogue.py.
 DEFAULT_TOOLSETS = ("workspace", "notebooks", "editing", "kernels", "proposals")
@@ -58,6 +61,12 @@ class OfferedTool:
         """Read when it is first needed: most tools are not offered to most clients, and each costs a millisecond of the start."""
         return signature_of(self.tool.function)
 
+    @cached_property
+    def schema_with_headers(self) -> dict[str, Any] | None:
+        """The input schema if some argument is repeated in a header. The SDK walks what it is given at every call."""
+        schema = self.signature.input_schema
+        return schema if MIRRORED in json.dumps(schema) else None
+
     @property
     def name(self) -> str:
         return self.tool.name
@@ -87,7 +96,7 @@ class Catalogue:
         self._offered = lru_cache(maxsize=256)(self._compute)
         # What a request with every scope could get: all but what the operator ruled out.
         everything = Selection((ALL,)) if chosen.toolsets == (DEFAULT,) else None
-        self._possible = self._compute(frozenset(Scope), everything)
+        self._needed = {tool.name: tool.tool.effect.scope for tool in self._compute(frozenset(Scope), everything)}
 
     def offered(self, principal: Principal, wish: Selection | None = None) -> tuple[OfferedTool, ...]:
         """The tools this caller may see, in a fixed order."""
@@ -110,13 +119,12 @@ class Catalogue:
 
     def needed_scope(self, name: str) -> Scope | None:
         """The scope a call of this tool needs; None for a tool that no token could call here."""
-        real = self._aliases.get(name, name)
-        return next((tool.tool.effect.scope for tool in self._possible if tool.name == real), None)
+        return self._needed.get(self._aliases.get(name, name))
 
-    def schema(self, name: str) -> dict[str, Any] | None:
-        """The input schema of any tool, offered or not."""
+    def schema_with_headers(self, name: str) -> dict[str, Any] | None:
+        """The input schema of a tool, offered or not, some argument of which a client repeats in a header; None for all others."""
         offered = self._tools.get(self._aliases.get(name, name))
-        return offered.signature.input_schema if offered else None
+        return offered.schema_with_headers if offered else None
 
     def wish(self, toolsets: str, tools: str, exclude_tools: str, read_only: str) -> Selection | None:
         """A request's own choice, from its headers; None if it makes none."""
@@ -160,7 +168,7 @@ class Catalogue:
         return (names & set(self._tools)) - set(selection.exclude_tools)
 
     def _check(self, selection: Selection, error: type[ConfigError] | type[InvalidArgument]) -> None:
-        known_sets = [*GROUPS, *(toolset.name for toolset in self.toolsets)]
+        known_sets = [*GROUPS, *dict.fromkeys(toolset.name for toolset in self.toolsets)]
         _refuse_unknown("toolset", selection.toolsets, known_sets, error)
         _refuse_unknown("tool", (*selection.tools, *selection.exclude_tools), [*self._tools, *self._aliases], error)
 

@@ -116,6 +116,14 @@ def _add_setting(section: argparse._ArgumentGroup, spec: Spec) -> None:  # pyrig
         )
 
 
+EXPORT_EPILOG = """\
+examples:
+  cellwright export analysis.ipynb --to html -o analysis.html    a page for people, without scripts
+  cellwright export analysis.ipynb --to md | less                to read it here
+  cellwright export notes.md -o notes.ipynb                      a notebook from Markdown
+  cellwright export scratchpad://plan --to srcmd                 a pad
+"""
+FORMATS = ("srcmd", "ipynb", "md", "json", "html")
 # The keys of clients.CLIENTS, which only this command needs: `serve` must start fast.
 CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "zed")
 SERVER_GROUPS = ("Workspace", "Tools", "Jupyter", "Storage", "Scratch", "Thinking", "Context")
@@ -177,7 +185,36 @@ def make_parser() -> Parser:
     _add_token(commands)
     _add_storage(commands)
     _add_context(commands)
+    _add_exchange(commands)
     return parser
+
+
+def _add_exchange(commands: "argparse._SubParsersAction[Parser]") -> None:  # pyright: ignore[reportPrivateUsage]
+    export = commands.add_parser(
+        "export",
+        help="write a notebook, pad or thinking notebook in another format",
+        description="Write a notebook file, a pad or a thinking notebook in another format. What that cannot hold is said on stderr.",
+        usage="cellwright export SOURCE --to FORMAT [-o FILE] [SETTINGS]",
+        epilog=EXPORT_EPILOG,
+    )
+    export.add_argument("source", metavar="SOURCE", help="a file, scratchpad://ID, notebook://ID, or - for stdin")
+    export.add_argument("--to", choices=FORMATS, help="the format; if not given, by the ending of FILE")
+    export.add_argument("-o", "--output", metavar="FILE", type=Path, help="write there instead of to stdout")
+    enter = commands.add_parser(
+        "import",
+        help="make a pad or a thinking notebook of a file",
+        description="Make a pad or a thinking notebook of a notebook file, and print where it is.",
+        usage="cellwright import FILE --into scratchpad://ID|notebook:// [SETTINGS]",
+    )
+    enter.add_argument("source", metavar="FILE", help="a file, a pad or thinking notebook, or - for stdin")
+    enter.add_argument("--into", metavar="PLACE", required=True, help="scratchpad://ID, scratchpad:// or notebook://")
+    for command, replaced in ((export, "FILE"), (enter, "the pad")):
+        command.add_argument(
+            "--from", dest="form", choices=FORMATS[:-1], help="the format of SOURCE, if it does not show"
+        )
+        command.add_argument("--as", dest="owner", metavar="NAME", default="local", help="whose pads (default: local)")
+        command.add_argument("--force", action="store_true", help=f"replace {replaced} if it exists")
+        _add_settings(command, ("Workspace", "Storage"))
 
 
 def _add_context(commands: "argparse._SubParsersAction[Parser]") -> None:  # pyright: ignore[reportPrivateUsage]
@@ -309,7 +346,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _command(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
-    from cellwright.app import commands, context_commands, storage_commands  # noqa: PLC0415 - `--help` and wrong flags answer without loading the server
+    from cellwright.app import commands, context_commands, export_command, storage_commands  # noqa: PLC0415 - `--help` and wrong flags answer without loading the server
 
     over_http = options.command == "serve" or getattr(options, "transport", "") == "streamable-http"
     known: dict[str, Callable[[argparse.Namespace], int]] = {
@@ -322,6 +359,18 @@ def _command(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]
         "init": lambda given: context_commands.init(settings_from(given), as_json=given.json),
         "show": lambda given: context_commands.show(settings_from(given), given.module, as_json=given.json),
         "status": lambda given: context_commands.status(settings_from(given), as_json=given.json),
+        "export": lambda given: export_command.export(
+            settings_from(given),
+            given.source,
+            to=given.to,
+            file=given.output,
+            form=given.form,
+            owner=given.owner,
+            force=given.force,
+        ),
+        "import": lambda given: export_command.import_(
+            settings_from(given), given.source, into=given.into, form=given.form, owner=given.owner, force=given.force
+        ),
         "vacuum": lambda given: storage_commands.give_room_back(settings_from(given)),
         "reindex": lambda given: storage_commands.index_again(settings_from(given)),
     }

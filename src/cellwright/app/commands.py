@@ -18,6 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, TypedDict
 
 from cellwright import __version__
+from cellwright.app.loading import loading
 from cellwright.app.log import configure_logging, log_event
 from cellwright.app.settings import Settings, default_state_dir
 from cellwright.app.tokens import StoredToken, TokenStore, parse_scopes
@@ -27,7 +28,10 @@ from cellwright.core.types import Call, Secret
 
 if TYPE_CHECKING:
     from cellwright.app.clients import Entry
+    from cellwright.app.page.routes import Page
+    from cellwright.app.protocol.server import CellwrightServer
     from cellwright.app.workspace import Workspace
+    from cellwright.web.visits import Visits
 
     MakeWorkspace = Callable[[Settings, str], Workspace]
 
@@ -39,15 +43,18 @@ UNIT_SECONDS = {"h": 3600, "d": 86_400, "w": 604_800}
 def serve_stdio(settings: Settings, make: "MakeWorkspace | None" = None) -> int:
     """One client on stdin and stdout, until it leaves; ends the process. `make` puts the workspace together, if not as usual."""
     wire = claim()
-    from cellwright.app import stdio, workspace  # noqa: PLC0415 - heavy, and only now that nothing can print on the wire
+    with loading():
+        from cellwright.app import stdio, workspace  # noqa: PLC0415 - heavy, and only now that nothing can print on the wire
 
-    configure_logging(settings.log_level)
-    return asyncio.run(stdio.serve((make or workspace.make_workspace)(settings, "stdio"), wire))
+        configure_logging(settings.log_level)
+        made = (make or workspace.make_workspace)(settings, "stdio")
+    return asyncio.run(stdio.serve(made, wire))
 
 
 def serve_http(settings: Settings, make: "MakeWorkspace | None" = None) -> int:
     """Many clients over HTTP, until SIGTERM."""
-    from cellwright.app.workspace import make_workspace  # noqa: PLC0415
+    with loading():
+        from cellwright.app.workspace import make_workspace  # noqa: PLC0415
 
     configure_logging(settings.log_level)
     early: list[int] = []
@@ -63,17 +70,28 @@ def serve_http(settings: Settings, make: "MakeWorkspace | None" = None) -> int:
 
 
 async def _serve_http(settings: Settings, make: "MakeWorkspace", early: list[int]) -> None:
-    from cellwright.app import http  # noqa: PLC0415
-    from cellwright.app.protocol.transport import HttpEndpoint  # noqa: PLC0415
-    from cellwright.app.workspace import local_user  # noqa: PLC0415
+    with loading():
+        from cellwright.app import http  # noqa: PLC0415
+        from cellwright.app.protocol.transport import HttpEndpoint  # noqa: PLC0415
+        from cellwright.app.workspace import local_user  # noqa: PLC0415
 
-    verifiers, made = http.credentials(settings)
-    workspace = make(settings, "streamable-http")
+        verifiers, made = http.credentials(settings)
+        workspace = make(settings, "streamable-http")
     bound = http.listen(settings)
     port = int(bound.getsockname()[1])
     server = workspace.server()
     endpoint = HttpEndpoint(server, settings.max_body)
-    gate = http.make_gate(settings, port, endpoint, workspace.metrics, verifiers, workspace.catalogue.needed_scope)
+    page, visits = http_page(workspace, server, port) if settings.page else (None, None)
+    gate = http.make_gate(
+        settings,
+        port,
+        endpoint,
+        workspace.metrics,
+        verifiers,
+        workspace.catalogue.needed_scope,
+        page.routes() if page else (),
+        visits,
+    )
     url = f"http://{'127.0.0.1' if settings.host in {'0.0.0.0', '::'} else settings.host}:{port}{http.MCP_PATH}"  # noqa: S104
     lab = await workspace.notebooks.lab_url(Call(local_user())) if settings.lab else None
     _greet(url, made, settings, lab)
@@ -81,9 +99,23 @@ async def _serve_http(settings: Settings, make: "MakeWorkspace", early: list[int
         "serving", transport="streamable-http", host=settings.host, port=port, root=settings.root, version=__version__
     )
     try:
-        await http.serve(settings, server, endpoint, gate, bound, early)
+        await http.serve(settings, server, endpoint, gate, bound, early, page.end_streams if page else lambda: None)
     finally:
+        if page is not None:
+            await page.close()
         await workspace.close()
+
+
+def http_page(workspace: "Workspace", server: "CellwrightServer", port: int) -> "tuple[Page, Visits]":
+    """The page of a server of our own, told of its calls."""
+    from cellwright.app.page.routes import Page  # noqa: PLC0415
+    from cellwright.web.visits import Visits  # noqa: PLC0415
+
+    # Cookies do not know ports: two servers on one machine must not take each other's away.
+    visits = Visits(f"cellwright-{port}")
+    page = Page(workspace, visits)
+    server.witness = page
+    return page, visits
 
 
 def _greet(url: str, made: Secret | None, settings: Settings, lab: str | None) -> None:
@@ -94,6 +126,9 @@ def _greet(url: str, made: Secret | None, settings: Settings, lab: str | None) -
     say(f"cellwright {__version__}, workspace {settings.root}\n")
     say(f"  MCP      {url}")
     say(f"  health   {url.removesuffix('/mcp')}/health")
+    if settings.page:
+        # In the fragment, which browsers keep to themselves.
+        say(f"  page     {url.removesuffix('mcp')}#token={token}")
     if lab:
         say(f"  Lab      {lab}")
         for notebook in sorted(settings.root.glob("*.ipynb"))[:1]:

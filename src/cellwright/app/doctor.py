@@ -37,6 +37,7 @@ OPTIONAL = (
     ("validation", ("jsonschema-rs", "PyYAML", "markdown-it-py"), "pip install 'cellwright[validation]'"),
     ("syntax of other languages", ("tree-sitter",), "pip install 'cellwright[languages]'"),
     ("PostgreSQL driver", ("psycopg",), "pip install 'cellwright[postgres]'"),
+    ("index in LanceDB", ("lancedb",), "pip install 'cellwright[lance]'"),
 )
 
 Told = Callable[[int, int, str], Awaitable[None]]

@@ -22,6 +22,11 @@ App = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
 
 PRINCIPAL_KEY = "cellwright.principal"
 """Where the app behind finds who calls."""
+RECHECK_KEY = "cellwright.recheck"
+"""Where it finds a function that says who the caller's token is at any later time: None once it is not valid any more."""
+VISIT_KEY = "cellwright.visit"
+"""Where it finds the name of the visit that the caller's cookie stands for; empty without one."""
+PAGE_HEADER = "x-cellwright"
 OPEN = "open"
 MODERN = "2026-07-28"
 WRONG_TOKENS_A_SECOND = 1.0
@@ -30,7 +35,7 @@ MAX_BUCKETS = 10_000
 CORS_HEADERS = "authorization, content-type, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, last-event-id"
 
 
-ONCE = frozenset({"host", "origin", "authorization", "content-length", "content-type", "content-encoding"})
+ONCE = frozenset({"host", "origin", "authorization", "cookie", "content-length", "content-type", "content-encoding"})
 # By these the server behind chooses the era and the session: given twice, it and the gate could choose differently.
 ROUTING = frozenset({"mcp-protocol-version", "mcp-session-id"})
 TWICE = "given-twice"
@@ -42,6 +47,14 @@ class Verifier(Protocol):
     def verify(self, token: str) -> Principal | None: ...
 
 
+class Visitors(Protocol):
+    """Knows the cookies of people who look at the page."""
+
+    def find(self, cookies: str) -> tuple[str, Principal] | None:
+        """The visit that a Cookie header names, and who it is now."""
+        ...
+
+
 @dataclass(frozen=True)
 class Route:
     """A path, what it answers to, and who may use it: a scope, or OPEN, said out loud."""
@@ -50,10 +63,20 @@ class Route:
     methods: frozenset[str]
     needs: Scope | str
     app: App
+    visits: bool = False
+    """Whether a person's cookie lets in as well as a token; said of the page's own routes only."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.needs, Scope) and self.needs != OPEN:
             raise ValueError(f"route {self.path} declares neither a scope nor OPEN")
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who came in; with a cookie, by which visit."""
+
+    principal: Principal
+    visit: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,7 +137,9 @@ class Gate:
         tool_scope: Callable[[str], Scope | None],
         metadata_url: str = "",
         observe: Callable[[int], None] = lambda _status: None,
+        visitors: Visitors | None = None,
     ) -> None:
+        self._visitors = visitors
         self._routes = {route.path: route for route in routes}
         self._verifiers = tuple(verifiers)
         self._hosts = hosts
@@ -174,26 +199,30 @@ class Gate:
             self._check_method(route, scope)
             await route.app(scope, receive, self._watched(send, headers))
             return
-        principal = self._authenticate(scope, headers)
+        caller = self._authenticate(scope, headers, route)
         if route is None:
             raise Refusal(404, "no such path")
         self._check_method(route, scope)
-        self._check_scope(principal, cast("Scope", route.needs))
-        await self._admit(route, principal, scope, headers, receive, send)
+        self._check_scope(caller.principal, cast("Scope", route.needs))
+        await self._admit(route, caller, scope, headers, receive, send)
 
     async def _admit(
         self,
         route: Route,
-        principal: Principal,
+        caller: Caller,
         scope: AsgiScope,
         headers: Mapping[str, str],
         receive: Receive,
         send: Send,
     ) -> None:
-        if not self._rates.take(principal.id):
+        principal = caller.principal
+        # Those who look must not slow down those who work, nor each other.
+        source = str((scope.get("client") or ("",))[0])
+        key = caller.visit or (f"{principal.id} from {source}" if route.visits else principal.id)
+        if not self._rates.take(key):
             raise Refusal(429, "too many requests", {"retry-after": "1"})
         if _is_stream(scope, headers):
-            await self._pass(route, principal, scope, headers, receive, send)
+            await self._pass(route, caller, scope, headers, receive, send)
             return
         under_way = self._in_flight.get(principal.id, 0)
         if under_way >= self._limits.max_in_flight:
@@ -201,7 +230,7 @@ class Gate:
         self._in_flight[principal.id] = under_way + 1
         self._idle.clear()
         try:
-            await self._pass(route, principal, scope, headers, receive, send)
+            await self._pass(route, caller, scope, headers, receive, send)
         finally:
             self._in_flight[principal.id] -= 1
             if not self._in_flight[principal.id]:
@@ -212,7 +241,7 @@ class Gate:
     async def _pass(
         self,
         route: Route,
-        principal: Principal,
+        caller: Caller,
         scope: AsgiScope,
         headers: Mapping[str, str],
         receive: Receive,
@@ -221,12 +250,17 @@ class Gate:
         if scope["method"] == "POST":
             _check_kind(headers)
             body = await self._body(headers, receive)
-            self._check_tool(principal, body)
+            self._check_tool(caller.principal, body)
             receive = _replayed(body, receive)
         guarded = self._watched(send, headers)
         if _is_stream(scope, headers):
-            guarded = self._while_valid(guarded, scope, headers)
-        await route.app({**_without_credentials(scope), PRINCIPAL_KEY: principal}, receive, guarded)
+            guarded = self._while_valid(guarded, scope, headers, route)
+        known = {
+            PRINCIPAL_KEY: caller.principal,
+            RECHECK_KEY: lambda: self._known(headers)[0],
+            VISIT_KEY: caller.visit,
+        }
+        await route.app({**_without_credentials(scope), **known}, receive, guarded)
 
     def _check_host(self, headers: Mapping[str, str]) -> None:
         host = headers.get("host", "").lower()
@@ -252,10 +286,31 @@ class Gate:
         known = [principal for verifier in self._verifiers if (principal := verifier.verify(token.strip()))]
         return (known[0] if known else None), True
 
-    def _authenticate(self, scope: AsgiScope, headers: Mapping[str, str]) -> Principal:
+    def _visit(self, headers: Mapping[str, str], route: Route | None) -> Caller | None:
+        """Who the cookie stands for, where one is taken. It counts for nothing beside a token, right or wrong."""
+        if self._visitors is None or route is None or not route.visits or "authorization" in headers:
+            return None
+        found = self._visitors.find(headers.get("cookie", ""))
+        return Caller(found[1], found[0]) if found else None
+
+    def _check_visit(self, scope: AsgiScope, headers: Mapping[str, str]) -> None:
+        """A browser sends cookies by itself: what comes with one must come from our own page."""
+        if headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+            raise Refusal(403, "this is for the page of this server, not for other sites")
+        if scope["method"] == "GET":
+            return
+        host = headers.get("host", "").lower()
+        if headers.get("origin") not in {f"http://{host}", f"https://{host}"} or headers.get(PAGE_HEADER) != "page":
+            raise Refusal(403, "with a cookie this is for the page of this server only")
+
+    def _authenticate(self, scope: AsgiScope, headers: Mapping[str, str], route: Route | None) -> Caller:
+        visit = self._visit(headers, route)
+        if visit is not None:
+            self._check_visit(scope, headers)
+            return visit
         principal, token = self._known(headers)
         if principal is not None:
-            return principal
+            return Caller(principal)
         if token:
             source = str((scope.get("client") or ("",))[0])
             if not self._wrong.take(source):
@@ -317,7 +372,7 @@ class Gate:
         exposed = (b"access-control-expose-headers", b"mcp-session-id, www-authenticate")
         return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin"), exposed]
 
-    def _while_valid(self, send: Send, scope: AsgiScope, headers: Mapping[str, str]) -> Send:
+    def _while_valid(self, send: Send, scope: AsgiScope, headers: Mapping[str, str], route: Route) -> Send:
         """`send` for a stream that may stay open for hours: it ends when the token is revoked or runs out."""
         ended = False
 
@@ -325,13 +380,16 @@ class Gate:
             nonlocal ended
             if ended:
                 return
-            if message["type"] == "http.response.body" and self._known(headers)[0] is None:
+            if message["type"] == "http.response.body" and not self._still_in(headers, route):
                 ended = True
                 log_event("stream_ended", reason="the token is not valid any more", path=str(scope["path"]))
                 message = {"type": "http.response.body", "body": b"", "more_body": False}
             await send(message)
 
         return guarded
+
+    def _still_in(self, headers: Mapping[str, str], route: Route) -> bool:
+        return self._visit(headers, route) is not None or self._known(headers)[0] is not None
 
     def _watched(self, send: Send, headers: Mapping[str, str]) -> Send:
         """`send` that counts statuses and adds the headers every answer has."""

@@ -15,7 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from cellwright.app.files import private_folder
-from cellwright.app.gate import OPEN, App, AsgiScope, Gate, Limits, Receive, Route, Send, Verifier
+from cellwright.app.gate import OPEN, App, AsgiScope, Gate, Limits, Receive, Route, Send, Verifier, Visitors
 from cellwright.app.jwt import JwtVerifier
 from cellwright.app.log import log_event
 from cellwright.app.metrics import Metrics
@@ -95,9 +95,12 @@ def make_gate(
     metrics: Metrics,
     verifiers: Sequence[Verifier],
     tool_scope: Callable[[str], Scope | None],
+    page: Sequence[Route] = (),
+    visitors: Visitors | None = None,
 ) -> Gate:
-    """Every route of the program, each with what it needs."""
+    """Every route of the program, each with what it needs. `page` are those of the page, `visitors` who look at it."""
     routes = [
+        *page,
         Route(MCP_PATH, frozenset({"GET", "POST", "DELETE"}), Scope.READ, endpoint),
         Route("/health", frozenset({"GET"}), OPEN, _answer(lambda: ("application/json", '{"status":"ok"}'))),
         Route(
@@ -129,6 +132,7 @@ def make_gate(
         tool_scope=tool_scope,
         metadata_url=metadata_url,
         observe=metrics.answered,
+        visitors=visitors,
     )
 
 
@@ -214,8 +218,12 @@ async def serve(
     gate: Gate,
     bound: socket.socket,
     early: Sequence[int] = (),
+    end_streams: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; then finish what is under way, at most `--drain` seconds."""
+    """Serve until SIGTERM or SIGINT; then finish what is under way, at most `--drain` seconds.
+
+    `end_streams` ends those that stay open by design and are not the protocol's.
+    """
     config = uvicorn.Config(
         cast("App", gate),  # pyright: ignore[reportArgumentType] - uvicorn's own scope types are narrower names for the same dicts
         http=_ImpatientProtocol,
@@ -233,6 +241,7 @@ async def serve(
     async def drain() -> None:
         gate.close()
         server.watching.end_listening()
+        end_streams()
         with suppress(TimeoutError):
             async with asyncio.timeout(settings.drain):
                 await gate.finished()

@@ -88,15 +88,19 @@ def masked(answer: Answer, secrets: Sequence[str]) -> Answer:
 
     def hide(value: object) -> Any:  # noqa: ANN401 - JSON
         if isinstance(value, str):
-            for secret in secrets:
-                value = value.replace(secret, "***")
-            return value
+            return masked_text(value, secrets)
         if isinstance(value, dict):
             return {key: hide(item) for key, item in cast("dict[str, object]", value).items()}
         return [hide(item) for item in cast("list[object]", value)] if isinstance(value, list) else value
 
     content = tuple(hide(part) if isinstance(part, str) else part for part in answer.content)
     return replace(answer, content=content, data=hide(answer.data))
+
+
+def masked_text(text: str, secrets: Sequence[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
 
 
 def _text(value: object) -> str:

@@ -93,6 +93,7 @@ class Settings:
     rate: float = _setting("HTTP", "requests a second per caller; 0 means no limit", default=30.0, low=0)
     burst: int = _setting("HTTP", "requests a caller may send at once before `rate` applies", default=60, low=1)
     max_in_flight: int = _setting("HTTP", "requests of one caller that may be under way at once", default=32, low=1)
+    page: bool = _setting("HTTP", "serve the page on which people see what the agents do", default=True)
     drain: float = _setting("HTTP", "seconds that calls under way are given to finish on SIGTERM", default=10.0, low=0)
 
     jwt_issuer: str = _setting("OAuth", "accept JWT bearer tokens of this issuer", default="")
@@ -140,6 +141,17 @@ class Settings:
         "Storage", "an embeddings API in OpenAI's manner, as https://host/v1; texts of pads are sent there", default=""
     )
     embedding_key: Secret | None = _setting("Storage", "its key", default=None)
+    search_index: str = _setting(
+        "Storage",
+        "what answers searches: the database itself, or an index in LanceDB beside it",
+        default="database",
+        choices=("database", "lancedb"),
+    )
+    lance_uri: str = _setting(
+        "Storage",
+        "where the index in LanceDB is: a folder, or s3://bucket/prefix; else a folder in the state folder",
+        default="",
+    )
     scratch_max_pads: int = _setting("Scratch", "pads one caller may have; 0 means no limit", default=1024, low=0)
     scratch_max_cells: int = _setting("Scratch", "cells a pad may have; 0 means no limit", default=1024, low=0)
     scratch_max_cell_bytes: int = _setting(
@@ -150,6 +162,12 @@ class Settings:
     )
     scratch_max_schema_bytes: int = _setting(
         "Scratch", "largest JSON Schema, in bytes; 0 means no limit", default=256 << 10, low=0
+    )
+    scratch_max_namespaces: int = _setting(
+        "Scratch", "namespaces one caller may have; 0 means no limit", default=1024, low=0
+    )
+    scratch_max_schemas: int = _setting(
+        "Scratch", "shared schemas a pad may have; 0 means no limit", default=256, low=0
     )
     scratch_eviction: str = _setting(
         "Scratch",

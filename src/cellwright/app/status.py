@@ -85,5 +85,8 @@ async def workspace_doctor(info: WorkspaceInfo, call: Call) -> Report:
 def workspace_toolset(info: WorkspaceInfo) -> Toolset:
     # The doctor starts a kernel to see that it starts, so it needs the scope for running code.
     return Toolset(
-        "workspace", "what is here and whether it works", (read(workspace_status), run(workspace_doctor)), info
+        "workspace",
+        "what is here and whether it works; one search over everything; anything like a notebook into anything else",
+        (read(workspace_status), run(workspace_doctor)),
+        info,
     )

@@ -9,21 +9,29 @@ from pathlib import Path
 
 from cellwright import __version__
 from cellwright.app.catalogue import Catalogue, Selection
+from cellwright.app.exchange.places import Places
+from cellwright.app.exchange.sources import Sources
+from cellwright.app.exchange.tools import Exchange, exchange_toolset
+from cellwright.app.finding.connector import Connector, connector_toolset
+from cellwright.app.finding.service import Finder
+from cellwright.app.finding.tools import finding_toolset
+from cellwright.app.finding.wiring import make_finder
 from cellwright.app.keeping import NotebookKeeper, PadKeeper
 from cellwright.app.metrics import Metrics
 from cellwright.app.parts import MIGRATIONS, database_location, project_context, search_of
+from cellwright.app.prompts import NotebookNames, prompts
 from cellwright.app.protocol.server import CellwrightServer
 from cellwright.app.resources import STATUS_URI, WorkspaceResources
 from cellwright.app.settings import Settings
 from cellwright.app.status import WorkspaceInfo, workspace_toolset
 from cellwright.app.tasks import Tasks
 from cellwright.context.resources import ContextResources
-from cellwright.context.service import ProjectContext
+from cellwright.context.service import Addresses, ProjectContext
 from cellwright.context.tools import context_toolset
-from cellwright.core.prompts import Prompt, PromptArgument
+from cellwright.core.prompts import Prompt
 from cellwright.core.resources import Changes, Resources, ResourceUpdated
 from cellwright.core.toolset import Toolset
-from cellwright.core.types import ALL_SCOPES, Principal
+from cellwright.core.types import ALL_SCOPES, Call, Principal
 from cellwright.jupyter.address import JupyterAddress
 from cellwright.jupyter.connect import Connect, to_found_or_embedded, to_named
 from cellwright.jupyter.discovery import runtime_dir
@@ -35,6 +43,7 @@ from cellwright.jupyter.resources import NotebookResources, announcing
 from cellwright.jupyter.service import LiveNotebooks
 from cellwright.jupyter.tools.cells import cells_toolset
 from cellwright.jupyter.tools.documents import documents_toolset
+from cellwright.jupyter.tools.documents_common import DocumentFiles
 from cellwright.jupyter.tools.editing import editing_toolset
 from cellwright.jupyter.tools.kernels import kernels_toolset
 from cellwright.jupyter.tools.notebooks import notebooks_toolset
@@ -54,6 +63,7 @@ from cellwright.thinking.resources import ThinkingResources
 from cellwright.thinking.service import Thinking
 from cellwright.thinking.templates import TEMPLATES
 from cellwright.thinking.tools import thinking_toolset
+from cellwright.web.chat import ViewResources
 
 INSTRUCTIONS = (
     "cellwright is a notebook workspace shared with people. Begin with workspace_status. Find notebooks with list_nbs, look with "
@@ -80,12 +90,15 @@ class Workspace:
     pads: Pads
     thinking: Thinking
     context: ProjectContext
+    finder: Finder
+    exchange: Exchange
     prompts: tuple[Prompt, ...] = ()
     instructions: str = INSTRUCTIONS
     """What a model is told when it connects."""
 
     async def close(self) -> None:
         """Let go of everything outside: rooms, kernels, an embedded Jupyter server, validators, the database."""
+        await self.finder.close()
         await self.context.close()
         await self.thinking.close()
         await self.notebooks.close()
@@ -142,10 +155,16 @@ def make_workspace(
     search = search_of(settings, database)
     pads = _pads(settings, database, search, changes)
     thinking = _thinking(settings, database, changes, notebooks, pads)
-    context = project_context(settings, database, search, changes)
+    context = project_context(settings, database, search, changes, _addresses(thinking))
+    parts = (notebooks, thinking, context)
+    finder = make_finder(settings, database, search, changes, parts, _server_of_notebooks(settings, connect))
+    files = DocumentFiles(notebooks, settings.allow_hidden)
+    exchange = Exchange(Sources(files, pads, thinking), Places(files, pads, thinking))
     info = WorkspaceInfo(settings, transport, tasks, offered, (notebooks, context))
     toolsets: list[Toolset] = [
         workspace_toolset(info),
+        finding_toolset(finder),
+        exchange_toolset(exchange),
         notebooks_toolset(notebooks),
         editing_toolset(notebooks),
         proposals_toolset(notebooks),
@@ -157,6 +176,7 @@ def make_workspace(
         scratch_plus_toolset(pads),
         thinking_toolset(thinking),
         context_toolset(context),
+        connector_toolset(Connector(finder, lambda: resources)),
         *more,
     ]
     chosen = Selection(settings.toolsets, settings.tools, settings.exclude_tools, settings.read_only)
@@ -167,6 +187,7 @@ def make_workspace(
         PadResources(pads),
         ThinkingResources(thinking),
         ContextResources(context),
+        ViewResources(),
     )
     metrics = Metrics(__version__, tasks.count)
     return Workspace(
@@ -182,7 +203,9 @@ def make_workspace(
         pads,
         thinking,
         context,
-        _prompts(),
+        finder,
+        exchange,
+        prompts(NotebookNames(notebooks, None if connect is not None or named_servers(settings)[0] else settings.root)),
     )
 
 
@@ -193,6 +216,8 @@ def _pads(settings: Settings, database: Database, search: SearchIndex, changes: 
         settings.scratch_max_cell_bytes,
         settings.scratch_max_metadata_bytes,
         settings.scratch_max_schema_bytes,
+        settings.scratch_max_namespaces,
+        settings.scratch_max_schemas,
     )
     policy = Policy(
         settings.scratch_eviction,
@@ -218,18 +243,11 @@ def _thinking(
     return Thinking(database, changes, OwnKernels(notebooks), TEMPLATES, keepers, limits=limits)
 
 
-def _prompts() -> tuple[Prompt, ...]:
-    """The reasoning templates, for a person to pick."""
-    return tuple(
-        Prompt(
-            template.name,
-            template.title,
-            template.description,
-            tuple(PromptArgument(one.name, one.description, one.required) for one in template.arguments),
-            template.prompt,
-        )
-        for template in TEMPLATES.values()
-    )
+def _addresses(thinking: Thinking) -> Addresses:
+    async def addresses(call: Call) -> dict[str, str]:
+        return {one.id: one.uri for one in await thinking.all_of(call)}
+
+    return addresses
 
 
 def _live_notebooks(settings: Settings, changes: Changes, connect: Connect | None) -> LiveNotebooks:
@@ -252,6 +270,14 @@ def _live_notebooks(settings: Settings, changes: Changes, connect: Connect | Non
         changed=announcing(changes),
         instance=revision_of(f"{platform.node()}:{settings.state_dir}"),
     )
+
+
+def _server_of_notebooks(settings: Settings, connect: Connect | None) -> str:
+    """The Jupyter server that has to be asked for notebooks; empty if they are files of the root, which we read ourselves."""
+    if connect is not None:
+        return settings.document_url or f"inside:{settings.root}"
+    documents, _ = named_servers(settings)
+    return documents.url if documents else ""
 
 
 def named_servers(settings: Settings) -> tuple[JupyterAddress | None, JupyterAddress | None]:

@@ -12,9 +12,11 @@ from cellwright.core.errors import CellwrightError
 from cellwright.core.prompts import Prompt
 from cellwright.core.toolset import Effect, Image, Link
 
+UI_EXTENSION = "io.modelcontextprotocol/ui"
 
-def describe(offered: OfferedTool) -> wire.Tool:
-    """A tool as clients see it."""
+
+def describe(offered: OfferedTool, *, views: bool = False) -> wire.Tool:
+    """A tool as clients see it. `views`: with the view that it has, for hosts that show them."""
     tool = offered.tool
     return wire.Tool(
         name=offered.name,
@@ -28,6 +30,7 @@ def describe(offered: OfferedTool) -> wire.Tool:
             idempotent_hint=tool.idempotent,
             open_world_hint=tool.effect is Effect.RUN,
         ),
+        _meta={"ui": {"resourceUri": tool.view}} if views and tool.view else None,
     )
 
 

@@ -16,13 +16,20 @@ from pydantic import Field
 from cellwright.app.catalogue import Catalogue, OfferedTool, Selection
 from cellwright.app.gate import MODERN, PRINCIPAL_KEY
 from cellwright.app.log import log_event
-from cellwright.app.protocol.convert import as_result, content_of, describe, prompt_of, protocol_error
+from cellwright.app.protocol.convert import (
+    UI_EXTENSION,
+    as_result,
+    content_of,
+    describe,
+    prompt_of,
+    protocol_error,
+)
 from cellwright.app.protocol.watching import Context, Watching
-from cellwright.app.results import Answer, answer_error, answer_result, masked
+from cellwright.app.results import Answer, answer_error, answer_result, masked, masked_text
 from cellwright.app.tasks import Task, Tasks
 from cellwright.core.errors import INTERNAL_ERROR, INTERNAL_MESSAGE, CellwrightError, InvalidUri, NotFound
 from cellwright.core.prompts import Prompt
-from cellwright.core.resources import Changes, Resources
+from cellwright.core.resources import VIEW_MIME, Changes, Resources
 from cellwright.core.types import Call, Principal, Secret
 
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
@@ -45,6 +52,18 @@ class Recorder(Protocol):
 
     def left(self, session_key: str) -> None:
         """A handshake-era connection ended."""
+        ...
+
+
+class Witness(Protocol):
+    """Who is shown calls while they are made. Both are called on the path of a request and must return at once."""
+
+    def began(self, call: Call, tool: str, arguments: Mapping[str, Any]) -> object:
+        """What `ended` is to be given back."""
+        ...
+
+    def ended(self, call: Call, begun: Any, outcome: str, seconds: float, texts: Sequence[str]) -> None:  # noqa: ANN401 - the witness's own
+        """`texts` are what the model reads; none if the call was cancelled."""
         ...
 
 
@@ -108,9 +127,11 @@ class CellwrightServer(Server[None]):
         self._local = local
         self._observe = observe
         self._recorder = recorder
+        self.witness: Witness | None = None
+        """Set before the first request is served."""
         self._connected: set[str] = set()
         self._secrets = [secret.reveal() for secret in secrets if len(secret.reveal()) >= SHORTEST_SECRET]
-        self.extensions[TASKS_EXTENSION] = {}
+        self.extensions |= {TASKS_EXTENSION: {}, UI_EXTENSION: {"mimeTypes": [VIEW_MIME]}}
         # Not by the constructor, whose type does not know the shape of a task.
         self.add_request_handler("tools/call", wire.CallToolRequestParams, self.call_tool)
         for method, handler in (("get", self._task_get), ("cancel", self._task_cancel), ("update", self._task_update)):
@@ -128,6 +149,7 @@ class CellwrightServer(Server[None]):
             client=client.client_info.name if client else "",
             request_id=token_hex(4),
             report=ctx.session.report_progress,
+            may_have_left=ctx.protocol_version == MODERN and ctx.request is not None,
         )
 
     def _principal(self, ctx: Context) -> Principal:
@@ -151,7 +173,7 @@ class CellwrightServer(Server[None]):
             offered = self._catalogue.offered(self._principal(ctx), self._wish(ctx))
         except CellwrightError as error:
             raise protocol_error(error) from None
-        return wire.ListToolsResult(tools=[describe(tool) for tool in offered])
+        return wire.ListToolsResult(tools=[describe(tool, views=_shows_views(ctx)) for tool in offered])
 
     async def call_tool(
         self, ctx: Context, params: wire.CallToolRequestParams
@@ -173,6 +195,8 @@ class CellwrightServer(Server[None]):
         """One call of one tool: arguments checked, work done, failures in words, size bounded, all of it logged."""
         started = time.perf_counter()
         outcome = "cancelled"
+        answer = Answer(())
+        begun = self.witness.began(call, offered.name, arguments) if self.witness is not None else None
         try:
             taken = offered.signature.parse(arguments)
             first = (offered.service, call) if offered.signature.takes_call else (offered.service,)
@@ -191,6 +215,9 @@ class CellwrightServer(Server[None]):
             self._observe(offered.name, outcome, spent)
             if self._recorder is not None:
                 self._recorder.called(call, offered.name, arguments, outcome)
+            if self.witness is not None:
+                texts = [part for part in answer.content if isinstance(part, str)]
+                self.witness.ended(call, begun, outcome, spent, texts)
             log_event(
                 "tool",
                 tool=offered.name,
@@ -211,7 +238,7 @@ class CellwrightServer(Server[None]):
         stack.callback(self._connected.discard, call.session)
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
-        return self._catalogue.schema(name)
+        return self._catalogue.schema_with_headers(name)
 
     # -- tasks ---------------------------------------------------------------------------------------------------------------
 
@@ -222,7 +249,9 @@ class CellwrightServer(Server[None]):
             async def note(_done: float, _total: float | None, message: str) -> None:
                 self._tasks.note(task, message)
 
-            answer = await self._run(replace(call, report=note), offered, arguments)
+            # Whoever leaves a task, leaves it running; it is cancelled by a request that says so.
+            owned = replace(call, report=note, may_have_left=False)
+            answer = await self._run(owned, offered, arguments)
             return {"result": as_result(answer).model_dump(by_alias=True, mode="json", exclude_none=True)}
 
         try:
@@ -311,8 +340,11 @@ class CellwrightServer(Server[None]):
                 {"resource": uri, "reason": INTERNAL_ERROR},
             ) from None
         return wire.ReadResourceResult(
-            contents=[content_of(uri, item.body, item.mime_type, item.meta) for item in contents]
+            contents=[content_of(uri, self._masked(item.body), item.mime_type, item.meta) for item in contents]
         )
+
+    def _masked(self, body: str | bytes) -> str | bytes:
+        return masked_text(body, self._secrets) if isinstance(body, str) else body
 
     def _provider(self, uri: str) -> Resources:
         scheme, separator, _ = uri.partition("://")
@@ -325,11 +357,14 @@ class CellwrightServer(Server[None]):
 
     async def complete(self, ctx: Context, params: wire.CompleteRequestParams) -> wire.CompleteResult:
         values: Sequence[str] = ()
+        call, argument = self.call_of(ctx), params.argument
         if isinstance(params.ref, wire.ResourceTemplateReference):
             scheme = params.ref.uri.partition("://")[0]
             if (provider := self._resources.get(scheme)) is not None:
-                argument = params.argument
-                values = await provider.complete(self.call_of(ctx), params.ref.uri, argument.name, argument.value)
+                template = _with_chosen(params.ref.uri, params.context)
+                values = await provider.complete(call, template, argument.name, argument.value)
+        elif (prompt := self._prompts.get(params.ref.name)) is not None:
+            values = await prompt.complete(call, argument.name, argument.value)
         shown = list(values[:100])
         return wire.CompleteResult(
             completion=wire.Completion(values=shown, total=len(values), has_more=len(values) > len(shown))
@@ -395,6 +430,20 @@ def _connection_name(ctx: Context) -> str | None:
 def _knows_tasks(ctx: Context) -> bool:
     declared = ctx.session.client_capabilities
     return ctx.protocol_version == MODERN and bool(declared and TASKS_EXTENSION in (declared.extensions or {}))
+
+
+def _shows_views(ctx: Context) -> bool:
+    declared = ctx.session.client_capabilities
+    settings = (declared.extensions or {}).get(UI_EXTENSION) if declared else None
+    shown = settings.get("mimeTypes") if settings else None
+    return isinstance(shown, list) and VIEW_MIME in shown
+
+
+def _with_chosen(template: str, context: wire.CompletionContext | None) -> str:
+    """A template with what the client has chosen for its other variables."""
+    for name, value in ((context and context.arguments) or {}).items():
+        template = template.replace(f"{{{name}}}", value)
+    return template
 
 
 def _offset(cursor: str | None) -> int:
