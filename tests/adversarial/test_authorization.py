@@ -46,7 +46,8 @@ from adversarial_support import (
     sources,
     tools_of,
 )
-from cellwright.app.gate import PRINCIPAL_KEY, AsgiScope, Gate, Limits, Receive, Route, Send
+from cellwright.app.gate import PRINCIPAL_KEY, Gate, Limits, Route
+from cellwright.app.requests import AsgiScope, Receive, Send
 from cellwright.app.settings import Settings
 from cellwright.app.tokens import OneToken, TokenStore
 from cellwright.core.types import Scope, Secret

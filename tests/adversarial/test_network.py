@@ -42,10 +42,11 @@ from adversarial_support import (
     tools_of,
 )
 from browser import browser
-from cellwright.app.gate import OPEN, App, AsgiScope, Gate, Receive, Route, Send
+from cellwright.app.gate import OPEN, Gate, Route
 from cellwright.app.http import make_gate
 from cellwright.app.metrics import Metrics
 from cellwright.app.page.routes import Page as OurPage
+from cellwright.app.requests import App, AsgiScope, Receive, Send
 from cellwright.app.settings import Settings
 from cellwright.app.tokens import OneToken, TokenStore
 from cellwright.app.workspace import make_workspace

@@ -59,7 +59,7 @@ def notebook(source: str = "x", metadata: str = "{}", about: str = "{}") -> str:
 HOSTILE: list[tuple[str, dict[str, Any], str]] = [
     *(("scratch_create", {"scratch_id": pad}, "INVALID_ID") for pad in ("", "..", "a" * 129, "ä", "a\n", "a\0", "a/b")),
     ("scratch_read", {"scratch_id": "h", "cell_ids": [str(n) for n in range(40_000)]}, "INVALID_ID"),
-    ("scratch_read", {"scratch_id": "h", "cell_ids": ["\0"]}, "VALIDATION_ERROR"),
+    ("scratch_read", {"scratch_id": "h", "cell_ids": ["\0"]}, "INVALID_ID"),
     ("scratch_list", {"namespaces": [str(n) for n in range(70_000)]}, "VALIDATION_ERROR"),
     ("scratch_list_tags", {"namespaces": [str(n) for n in range(70_000)]}, "VALIDATION_ERROR"),
     ("scratch_search", {"query": "x", "namespaces": [str(n) for n in range(70_000)]}, "VALIDATION_ERROR"),

@@ -32,6 +32,15 @@ NOBODY = ("", "scratchpad://", "notebook://", "notebook://current")
 
 def trace_of(tool: str, arguments: Mapping[str, Any]) -> Trace:
     """The things and terms that a call names. Whatever the arguments are, this does not fail."""
+    terms = [term for name in QUERY_ARGUMENTS if (query := _text(arguments, name)) for term in _terms(query)]
+    terms += _headings(arguments)
+    if tool == "context_record" and (module := _text(arguments, "module")):
+        terms.append(module)
+    return Trace(tuple(touched_by(tool, arguments)), tuple(terms), discovery=tool == "context_record")
+
+
+def touched_by(tool: str, arguments: Mapping[str, Any]) -> list[Touched]:
+    """The things alone."""
     touched = [
         _file(value) for name in FILE_ARGUMENTS if (value := _text(arguments, name)) and tool not in FOLDER_TOOLS
     ]
@@ -43,11 +52,7 @@ def trace_of(tool: str, arguments: Mapping[str, Any]) -> Trace:
         touched.append(Touched(THINKING, thinking))
     if tool in EXCHANGE_TOOLS:
         touched += [_addressed(value) for name in ("source", "into") if (value := _text(arguments, name)) not in NOBODY]
-    terms = [term for name in QUERY_ARGUMENTS for term in _terms(_text(arguments, name))]
-    terms += _headings(arguments)
-    if tool == "context_record" and (module := _text(arguments, "module")):
-        terms.append(module)
-    return Trace(tuple(touched), tuple(terms), discovery=tool == "context_record")
+    return touched
 
 
 def _headings(arguments: Mapping[str, Any]) -> list[str]:

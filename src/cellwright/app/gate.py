@@ -7,18 +7,30 @@ it reaches the app behind, with its principal in the scope. A route without a de
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from cellwright.app.log import log_event
+from cellwright.app.requests import (
+    TWICE,
+    App,
+    AsgiScope,
+    Message,
+    Receive,
+    Refusal,
+    Send,
+    answer_preflight,
+    answer_refused,
+    check_kind,
+    has_port,
+    headers_of,
+    is_stream,
+    replayed,
+    tool_named,
+    without_credentials,
+)
 from cellwright.core.types import Principal, Scope
-
-AsgiScope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
 
 PRINCIPAL_KEY = "cellwright.principal"
 """Where the app behind finds who calls."""
@@ -28,17 +40,9 @@ VISIT_KEY = "cellwright.visit"
 """Where it finds the name of the visit that the caller's cookie stands for; empty without one."""
 PAGE_HEADER = "x-cellwright"
 OPEN = "open"
-MODERN = "2026-07-28"
 WRONG_TOKENS_A_SECOND = 1.0
 WRONG_TOKENS_AT_ONCE = 20
 MAX_BUCKETS = 10_000
-CORS_HEADERS = "authorization, content-type, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, last-event-id"
-
-
-ONCE = frozenset({"host", "origin", "authorization", "cookie", "content-length", "content-type", "content-encoding"})
-# By these the server behind chooses the era and the session: given twice, it and the gate could choose differently.
-ROUTING = frozenset({"mcp-protocol-version", "mcp-session-id"})
-TWICE = "given-twice"
 
 
 class Verifier(Protocol):
@@ -88,16 +92,6 @@ class Limits:
     rate: float
     burst: int
     max_in_flight: int
-
-
-class Refusal(Exception):
-    """Why a request is not let in."""
-
-    def __init__(self, status: int, reason: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
-        self.headers = headers or {}
 
 
 class Buckets:
@@ -175,14 +169,14 @@ class Gate:
             return
         if scope["type"] != "http":
             return
-        headers = _headers(scope)
+        headers = headers_of(scope)
         try:
             await self._enter(scope, headers, receive, send)
         except Refusal as refusal:
             path = str(scope["path"])
             log_event("refused", status=refusal.status, reason=refusal.reason, method=scope["method"], path=path)
             self._observe(refusal.status)
-            await _answer(send, refusal, self._cors(headers))
+            await answer_refused(send, refusal, self._cors(headers))
 
     async def _enter(self, scope: AsgiScope, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
         self._check_host(headers)
@@ -192,7 +186,7 @@ class Gate:
         if self._closing:
             raise Refusal(503, "the server is stopping", {"retry-after": "5"})
         if scope["method"] == "OPTIONS" and headers.get("origin") in self._origins:
-            await _preflight(send, headers["origin"])
+            await answer_preflight(send, headers["origin"])
             return
         route = self._routes.get(str(scope["path"]).rstrip("/") or "/")
         if route is not None and route.needs == OPEN:
@@ -221,7 +215,7 @@ class Gate:
         key = caller.visit or (f"{principal.id} from {source}" if route.visits else principal.id)
         if not self._rates.take(key):
             raise Refusal(429, "too many requests", {"retry-after": "1"})
-        if _is_stream(scope, headers):
+        if is_stream(scope, headers):
             await self._pass(route, caller, scope, headers, receive, send)
             return
         under_way = self._in_flight.get(principal.id, 0)
@@ -248,25 +242,25 @@ class Gate:
         send: Send,
     ) -> None:
         if scope["method"] == "POST":
-            _check_kind(headers)
+            check_kind(headers)
             body = await self._body(headers, receive)
             self._check_tool(caller.principal, body)
-            receive = _replayed(body, receive)
+            receive = replayed(body, receive)
         guarded = self._watched(send, headers)
-        if _is_stream(scope, headers):
+        if is_stream(scope, headers):
             guarded = self._while_valid(guarded, scope, headers, route)
         known = {
             PRINCIPAL_KEY: caller.principal,
             RECHECK_KEY: lambda: self._known(headers)[0],
             VISIT_KEY: caller.visit,
         }
-        await route.app({**_without_credentials(scope), **known}, receive, guarded)
+        await route.app({**without_credentials(scope), **known}, receive, guarded)
 
     def _check_host(self, headers: Mapping[str, str]) -> None:
         host = headers.get("host", "").lower()
         name, _, port = host.rpartition(":")
         # An allowed host that is written without a port means every port of it.
-        if host not in self._hosts and not (port.isdigit() and name in self._hosts and not _has_port(name)):
+        if host not in self._hosts and not (port.isdigit() and name in self._hosts and not has_port(name)):
             raise Refusal(421, "this Host is not served here; the operator can add it with --allowed-hosts")
 
     def _check_origin(self, scope: AsgiScope, headers: Mapping[str, str]) -> None:
@@ -339,7 +333,7 @@ class Gate:
             message: object = json.loads(body)
         except (ValueError, RecursionError):
             return  # not ours to judge: the protocol answers malformed bodies
-        name = _tool_named(message)
+        name = tool_named(message)
         needed = self._tool_scope(name) if name is not None else None
         if needed is not None:
             self._check_scope(principal, needed)
@@ -403,86 +397,3 @@ class Gate:
             await send(message)
 
         return watched
-
-
-def _headers(scope: AsgiScope) -> dict[str, str]:
-    """Names in lower case. One of these that stands twice counts as wrong: two readers could pick differently."""
-    found: dict[str, str] = {}
-    for raw_name, raw_value in scope["headers"]:
-        name = raw_name.decode("latin-1").lower()
-        found[name] = "" if name in found and name in ONCE else raw_value.decode("latin-1")
-        if name in ROUTING and sum(raw.lower() == raw_name.lower() for raw, _ in scope["headers"]) > 1:
-            found[TWICE] = name
-    return found
-
-
-def _has_port(host: str) -> bool:
-    return ":" in host.rpartition("]")[2]
-
-
-def _without_credentials(scope: AsgiScope) -> AsgiScope:
-    """What lets the caller in stays at the door."""
-    kept = [(name, value) for name, value in scope["headers"] if name.lower() not in {b"authorization", b"cookie"}]
-    return {**scope, "headers": kept}
-
-
-def _is_stream(scope: AsgiScope, headers: Mapping[str, str]) -> bool:
-    """Whether the answer is a stream that stays open by design: those are bounded elsewhere, not as calls under way."""
-    listens = headers.get("mcp-method") == "subscriptions/listen" and headers.get("mcp-protocol-version") == MODERN
-    return scope["method"] == "GET" or listens
-
-
-def _check_kind(headers: Mapping[str, str]) -> None:
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise Refusal(415, "the body must be application/json")
-    if headers.get("content-encoding", "identity").lower() != "identity":
-        raise Refusal(415, "compressed bodies are not taken")
-
-
-def _tool_named(message: object) -> str | None:
-    if not isinstance(message, dict):
-        return None
-    found = cast("dict[str, object]", message)
-    params = found.get("params")
-    if found.get("method") != "tools/call" or not isinstance(params, dict):
-        return None
-    name = cast("dict[str, object]", params).get("name")
-    return name if isinstance(name, str) else None
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> Message:
-        return pending.pop() if pending else await receive()
-
-    return replay
-
-
-async def _answer(send: Send, refusal: Refusal, extra: Sequence[tuple[bytes, bytes]]) -> None:
-    body = json.dumps({"error": refusal.reason}).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"cache-control", b"no-store"),
-        (b"x-content-type-options", b"nosniff"),
-        # What was not read of the body must not be taken for the next request.
-        (b"connection", b"close"),
-        *((name.encode(), value.encode("latin-1")) for name, value in refusal.headers.items()),
-        *extra,
-    ]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def _preflight(send: Send, origin: str) -> None:
-    headers = [
-        (b"access-control-allow-origin", origin.encode("latin-1")),
-        (b"access-control-allow-methods", b"GET, POST, DELETE"),
-        (b"access-control-allow-headers", CORS_HEADERS.encode()),
-        (b"access-control-max-age", b"600"),
-        (b"vary", b"origin"),
-    ]
-    await send({"type": "http.response.start", "status": 204, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})

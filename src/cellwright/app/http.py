@@ -15,12 +15,13 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from cellwright.app.files import private_folder
-from cellwright.app.gate import OPEN, App, AsgiScope, Gate, Limits, Receive, Route, Send, Verifier, Visitors
+from cellwright.app.gate import OPEN, Gate, Limits, Route, Verifier, Visitors
 from cellwright.app.jwt import JwtVerifier
 from cellwright.app.log import log_event
 from cellwright.app.metrics import Metrics
 from cellwright.app.protocol.server import CellwrightServer
 from cellwright.app.protocol.transport import HttpEndpoint
+from cellwright.app.requests import App, AsgiScope, Receive, Send
 from cellwright.app.settings import Settings
 from cellwright.app.tokens import OneToken, TokenStore, serve_token
 from cellwright.core.errors import ConfigError

@@ -16,6 +16,9 @@ from cellwright.jupyter.ycells import UnreadableCell, YCell, cell_of, to_json, t
 STABLE_IDS = (4, 5)
 """Files keep cell ids from this format on; before it ids are invented at every load."""
 REMEMBERED_SOURCES = 4_096
+REMEMBERED_CELLS = 512
+SMALL_OUTPUTS = 4
+SMALL_CHARACTERS = 20_000
 
 
 class ReadableNotebook:
@@ -28,6 +31,7 @@ class ReadableNotebook:
         self._meta: Map[Any] = doc.get("meta", type=Map)
         self._index = CellIndex(doc)
         self._seen: OrderedDict[str, str] = OrderedDict()
+        self._whole: dict[int, Cell] = {}
         self._touched: str | None = None
 
     @property
@@ -172,7 +176,18 @@ class ReadableNotebook:
         return indexes[0]
 
     def cell_at(self, index: int) -> Cell:
-        return cell_of(self._index.shared(index), index, self.head(index))
+        """The cell with its outputs. Read from the document once for each state of it, unless it is large."""
+        head = self.head(index)
+        known = self._whole.get(index)
+        # A head is made anew whenever anything in its cell has changed.
+        if known is not None and known.head is head:
+            return known
+        made = cell_of(self._index.shared(index), index, head)
+        if head.output_count <= SMALL_OUTPUTS and sum(len(str(one)) for one in made.outputs) <= SMALL_CHARACTERS:
+            self._whole[index] = made
+            if len(self._whole) > REMEMBERED_CELLS:
+                del self._whole[next(iter(self._whole))]
+        return made
 
     def _noted(self, head: CellHead) -> CellHead:
         """Remember what was shown, so that a conflict can later say what has changed since."""

@@ -96,6 +96,10 @@ class Feed:
         """Those who look at this moment."""
         return [owner for owner, channel in self._channels.items() if channel.viewers]
 
+    def knows(self, owner: str) -> bool:
+        """Whether anything is kept or passed on for them: not before they have looked once."""
+        return owner in self._channels
+
     def publish(self, name: str, data: object, *, owner: str | None = None, uri: str = "") -> None:
         """Tell one caller, or everybody. Encoded once, whoever listens."""
         channels = (

@@ -81,7 +81,8 @@ class Site:
         await self._looking.close()
 
     def _told(self, owner: str, entry: Entry) -> None:
-        self._feed.publish("call", entry.as_json(), owner=owner)
+        if self._feed.knows(owner):
+            self._feed.publish("call", entry.as_json(), owner=owner)
         self._looking.nudge()
 
     # -- answers -------------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler
 
-from cellwright.app.gate import App, AsgiScope, Message
+from cellwright.app.requests import App, AsgiScope, Message
 
 # Said by Tornado itself, of the connection it keeps.
 HOP_BY_HOP = frozenset({b"connection", b"content-length", b"transfer-encoding"})

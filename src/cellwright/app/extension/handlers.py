@@ -15,7 +15,7 @@ from tornado.web import HTTPError, stream_request_body
 
 from cellwright.app.extension.admission import principal_of
 from cellwright.app.extension.bridge import answer_by, scope_of
-from cellwright.app.gate import App
+from cellwright.app.requests import App
 from cellwright.core.errors import CellwrightError
 
 if TYPE_CHECKING:

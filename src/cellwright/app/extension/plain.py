@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from cellwright import __version__
-from cellwright.app.gate import MODERN, App, AsgiScope, Message, Receive, Send
+from cellwright.app.requests import MODERN, App, AsgiScope, Message, Receive, Send
 
 META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,

@@ -6,11 +6,12 @@ from typing import Any, cast
 from pydantic_core import to_json
 
 from cellwright import __version__
-from cellwright.app.context_traces import trace_of
-from cellwright.app.gate import OPEN, PRINCIPAL_KEY, RECHECK_KEY, VISIT_KEY, App, AsgiScope, Receive, Route, Send
+from cellwright.app.context_traces import touched_by
+from cellwright.app.gate import OPEN, PRINCIPAL_KEY, RECHECK_KEY, VISIT_KEY, Route
 from cellwright.app.page.facts import WorkspaceFacts
 from cellwright.app.page.notebooks import NotebookSource
 from cellwright.app.page.stored import PadSource, ThinkingSource
+from cellwright.app.requests import App, AsgiScope, Receive, Send
 from cellwright.app.workspace import Workspace, named_servers
 from cellwright.core.errors import CellwrightError
 from cellwright.core.types import Call, Principal, Scope, Secret
@@ -71,7 +72,7 @@ class Page:
     # -- told by the protocol's server -----------------------------------------------------------------------------------------
 
     def began(self, call: Call, tool: str, arguments: Mapping[str, Any]) -> Entry:
-        touched = trace_of(tool, arguments).touched
+        touched = touched_by(tool, arguments)
         return self._site.activity.began(call, tool, touched[0].uri if touched else None)
 
     def ended(self, call: Call, begun: object, outcome: str, seconds: float, texts: Sequence[str]) -> None:

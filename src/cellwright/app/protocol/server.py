@@ -14,7 +14,7 @@ from mcp.server.models import InitializationOptions
 from pydantic import Field
 
 from cellwright.app.catalogue import Catalogue, OfferedTool, Selection
-from cellwright.app.gate import MODERN, PRINCIPAL_KEY
+from cellwright.app.gate import PRINCIPAL_KEY
 from cellwright.app.log import log_event
 from cellwright.app.protocol.convert import (
     UI_EXTENSION,
@@ -25,6 +25,7 @@ from cellwright.app.protocol.convert import (
     protocol_error,
 )
 from cellwright.app.protocol.watching import Context, Watching
+from cellwright.app.requests import MODERN
 from cellwright.app.results import Answer, answer_error, answer_result, masked, masked_text
 from cellwright.app.tasks import Task, Tasks
 from cellwright.core.errors import INTERNAL_ERROR, INTERNAL_MESSAGE, CellwrightError, InvalidUri, NotFound
