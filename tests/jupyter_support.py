@@ -314,8 +314,8 @@ class Person:
         self._outgoing.put_nowait(create_sync_message(self.doc))
         await asyncio.wait_for(self._answers.get(), WAIT_SECONDS)
 
-    def announce(self, name: str) -> None:
-        self.awareness.set_local_state({"user": {"name": name, "username": name}})
+    def announce(self, name: str, cursors: object = None) -> None:
+        self.awareness.set_local_state({"user": {"name": name, "username": name}, "cursors": cursors})
         update = self.awareness.encode_awareness_update([self.awareness.client_id])
         self._outgoing.put_nowait(create_awareness_message(update))
 

@@ -94,6 +94,18 @@ async def content(do: Agent, path: str) -> str:
     return (await do("get_document_content", path=path))["content"]
 
 
+async def insert_before_nine(do: Agent, path: str, text: str) -> None:
+    """As an agent does while somebody types: with the revision that it read, and again if the person was quicker."""
+    async with asyncio.timeout(60):
+        while True:
+            seen = await do("get_document_content", path=path)
+            place = {"position": seen["content"].index("9"), "expect": seen["revision"]}
+            result = await do.whole("insert_document_text", path=path, text=text, **place)
+            if not result.is_error:
+                return
+            assert result.structured_content["error"]["code"] == "CONFLICT"
+
+
 def names_in(place: Path) -> list[str]:
     """What is in a folder, apart from the server's own checkpoints."""
     return sorted(file.name for file in place.iterdir() if not file.name.startswith("."))
@@ -880,8 +892,7 @@ async def test_a_person_types_in_jupyterlab_while_the_agent_edits(lab: JupyterPr
         await page.keyboard.press("End")
         typing = asyncio.create_task(page.keyboard.type(typed, delay=60))
         for number in range(6):
-            now = await content(do, name)
-            await do("insert_document_text", path=name, position=now.index("9"), text=str(number))
+            await insert_before_nine(do, name, str(number))
         await typing
         wanted = f"alpha = 1{typed}\nomega = 0123459\n"
         await expect(editor).to_contain_text("omega = 0123459", timeout=patience)

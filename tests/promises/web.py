@@ -28,7 +28,7 @@ PROMISES = {
     # live
     "web:live": "A change is told to those who look at the document no later than its author is told that it is done.",
     "web:changes-only": "What changed since a revision is given alone, with the order of cells only if that changed; what is not known any more comes whole.",
-    "web:people": "It is shown who is in a notebook, what people type there, and in which cell the agent works.",
+    "web:people": "It is shown who is in a notebook, what people type there, and in which cell everybody is.",
     "web:many": "Fifty people look at one notebook while an agent edits it: all see every change, and the server's work for it is bounded.",
     "web:resume": "Who comes back with the number of the last event is given what was missed, or told to begin anew.",
     "web:slow": "A viewer that does not read is told to begin anew instead of being kept for without bound.",

@@ -6,11 +6,12 @@ import signal
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import psutil
 import pytest
+from pycrdt import Assoc, StickyIndex
 
 from cellwright.app.tokens import TokenStore
 from cellwright.core.types import Scope
@@ -380,6 +381,15 @@ async def test_an_edit_is_told_before_it_is_acknowledged_and_fetched_alone(
         assert (await person.document(uri, since=moved["revision"]))["cells"] == []
 
 
+MADE_UP_CURSORS: tuple[object, ...] = (
+    5,
+    [5],
+    [{"tail": 1}],
+    [{"head": {"type": "x"}}],
+    [{"head": {"type": {"client": 1, "clock": 1 << 60}}}],
+)
+
+
 @requirement("web:people")
 async def test_it_shows_who_is_there_and_what_they_type(jupyter: JupyterServer, agent: Agent, person: Visitor) -> None:
     uri = notebook(jupyter, "people.ipynb", ["a = 1", "b = 2"])
@@ -394,6 +404,17 @@ async def test_it_shows_who_is_there_and_what_they_type(jupyter: JupyterServer, 
                 lambda one: any(e.data["revision"] != before for e in one.named("changed")), "what a person typed"
             )
             await stream.until(lambda one: any(e.data["people"] for e in one.named("people")), "who is there")
+            for made_up in MADE_UP_CURSORS:
+                anna.announce("Anna", made_up)
+            # As JupyterLab says it: the name of the text, beside the place in it.
+            at_its_start = StickyIndex.new(anna.text_of(1), 0, Assoc.BEFORE)
+            name = cast("dict[str, Any]", at_its_start.to_json())["type"]  # pyright: ignore[reportUnknownMemberType]
+            anna.announce("Anna", [{"head": {"type": name, "tname": None, "item": None, "assoc": 0}, "primary": True}])
+            second = (await person.document(uri))["cells"][1]["id"]
+            await stream.until(
+                lambda one: any(who["cell"] == second for e in one.named("people") for who in e.data["people"]),
+                "where Anna is",
+            )
         cells = (await person.document(uri))["cells"]
         assert "a = 10" in cells[0]["source"]
         await agent("edit_nb_cell", path="people.ipynb", cell=cells[1]["id"], old="2", new="20")

@@ -6,8 +6,10 @@ from typing import cast
 from cellwright.core.clean import clean
 from cellwright.jupyter.notebook import Notebook
 from cellwright.jupyter.room import MAX_NAMES, NAME_CHARACTERS, Room
+from cellwright.jupyter.ycells import name_of
 
 COLOUR_CHARACTERS = 60
+MOST_CURSORS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +19,7 @@ class Present:
     name: str
     colour: str
     cell: str | None
-    """Where this program last worked. Of others it is not known: their cursors cannot be resolved safely, as a made-up one
-    brings the library down."""
+    """Where they are: the cell of their cursor; of this program the one that it last changed."""
     agent: bool
 
 
@@ -40,8 +41,22 @@ def people_in(room: Room, view: Notebook) -> list[Present]:
             Present(
                 clean(name).text[:NAME_CHARACTERS] if isinstance(name, str) else "somebody",
                 clean(str(user.get("color") or "")).text[:COLOUR_CHARACTERS],
-                view.touched if own else None,
+                view.touched if own else _cell_of(cast("dict[str, object]", said), view),
                 agent=own or "agent" in user,
             )
         )
     return found[:MAX_NAMES]
+
+
+def _cell_of(state: dict[str, object], view: Notebook) -> str | None:
+    """The cell in which somebody's cursor stands.
+
+    By the name of its text alone. The position inside is not looked up: a made-up one brings the library down.
+    """
+    cursors: object = state.get("cursors")
+    for cursor in cast("list[object]", cursors)[:MOST_CURSORS] if isinstance(cursors, list) else []:
+        head: object = cast("dict[str, object]", cursor).get("head") if isinstance(cursor, dict) else None
+        name = name_of(cast("dict[str, object]", head).get("type")) if isinstance(head, dict) else None
+        if name is not None:
+            return view.cell_with_text(*name)
+    return None

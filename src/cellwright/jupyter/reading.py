@@ -11,7 +11,7 @@ from cellwright.jupyter.cellindex import CellIndex, CellsChanged
 from cellwright.jupyter.model import Cell, CellHead, JsonObject, count_of
 from cellwright.jupyter.outline import OutlinePage, outline_page, whole_outline
 from cellwright.jupyter.ranges import CellRange, resolve
-from cellwright.jupyter.ycells import UnreadableCell, YCell, cell_of, to_json, to_plain
+from cellwright.jupyter.ycells import UnreadableCell, YCell, cell_of, text_name, to_json, to_plain
 
 STABLE_IDS = (4, 5)
 """Files keep cell ids from this format on; before it ids are invented at every load."""
@@ -32,6 +32,8 @@ class ReadableNotebook:
         self._index = CellIndex(doc)
         self._seen: OrderedDict[str, str] = OrderedDict()
         self._whole: dict[int, Cell] = {}
+        self._texts: dict[tuple[int, int], str] = {}
+        self._texts_of: tuple[str, ...] = ()
         self._touched: str | None = None
 
     @property
@@ -123,6 +125,18 @@ class ReadableNotebook:
         """Cells with their outputs, in order; all of them if no ranges are given."""
         indexes = range(self.cell_count) if ranges is None else self.resolve(ranges)
         return [self.cell_at(index) for index in indexes]
+
+    def cell_with_text(self, client: int, clock: int) -> str | None:
+        """The cell whose text has this name in the shared document, as cursors give it. Nothing foreign is resolved for that."""
+        if (client, clock) not in self._texts and self._texts_of != self.ids:
+            self._texts_of = tuple(self.ids)
+            self._texts = {
+                name: cell_id
+                for index, cell_id in enumerate(self._texts_of)
+                if (name := text_name(self._index.shared(index))) is not None
+            }
+        found = self._texts.get((client, clock))
+        return found if found is not None and found in self._index else None
 
     def shared_cell(self, cell_id: str) -> YCell:
         """The cell in the shared document, for writing outputs. Valid until the next await: look it up again after it."""

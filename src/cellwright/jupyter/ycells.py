@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, cast
 
-from pycrdt import Array, Map, Text
+from pycrdt import Array, Assoc, Map, StickyIndex, Text
 
 from cellwright.core.errors import InvalidArgument, LimitReached
 from cellwright.jupyter.model import (
@@ -192,6 +192,25 @@ def _unreadable(shared: object, cell_id: str, fault: str) -> UnreadableCell:
 def _outputs(ycell: YCell) -> Array[Any] | None:
     found = ycell.get("outputs")
     return cast("Array[Any]", found) if isinstance(found, Array) else None
+
+
+def text_name(shared: object) -> tuple[int, int] | None:
+    """What the shared document calls the text of a cell: who made it, and as which of their changes."""
+    source = cast("YCell", shared).get("source") if isinstance(shared, Map) else None
+    if not isinstance(source, Text):
+        return None
+    # The position before everything in a text has no neighbour: it names the text itself.
+    made = cast("JsonObject", StickyIndex.new(source, 0, Assoc.BEFORE).to_json())  # pyright: ignore[reportUnknownMemberType]
+    name: object = made.get("type")
+    return name_of(name)
+
+
+def name_of(said: object) -> tuple[int, int] | None:
+    """A name in the shared document, if it is one."""
+    if not isinstance(said, dict):
+        return None
+    client, clock = (to_plain(cast("JsonObject", said).get(key)) for key in ("client", "clock"))
+    return (client, clock) if isinstance(client, int) and isinstance(clock, int) else None
 
 
 def joined_text(value: object) -> str:
