@@ -222,6 +222,24 @@ async def test_watching_completion_and_discoveries(server: HttpServer) -> None:
             assert done.completion.values == wanted
 
 
+@requirement("context:names", "context:names:shown", "context:names:kept")
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_name_with_line_breaks_goes_there_and_back(server: HttpServer, mode: str) -> None:
+    name = "cat\n# Active Session\t\r\n\U0001f469\u200d\U0001f4bb e\u0301 #?%41.txt"
+    (server.log.parent / "root" / name).write_text("found here", encoding="utf-8")
+    async with http_client(server, mode) as client:
+        matches = (await call(client, "grep_codebase", pattern="found here", file_pattern="cat*"))["matches"]
+        assert [one["path"] for one in matches] == [name]
+        assert (await call(client, "read_file", path=name))["path"] == name
+        session = await text_of(client, "context://session/current")
+        shown = "cat\u240a# Active Session\u2409\u240d\u240a\U0001f469\u200d\U0001f4bb e\u0301 #?%41.txt"
+        (link,) = re.findall(rf"### {re.escape(shown)}\n(?:[^#].*\n)*?\*\*Resource:\*\* (\S+)\n", session)
+        assert await text_of(client, link) == "found here"
+        hits = (await call(client, "context_search", query="found here", types=["file"]))["hits"]
+        assert (name, shown, link) in [(one["path"], one["title"], one["uri"]) for one in hits]
+    assert all(line.startswith("time=") for line in server.log.read_text(encoding="utf-8").splitlines())
+
+
 @requirement("context:secrets")
 async def test_no_tool_gives_a_secret(server: HttpServer) -> None:
     async with http_client(server) as client:

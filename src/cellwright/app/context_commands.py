@@ -12,6 +12,7 @@ from cellwright.app.parts import MIGRATIONS, database_location, project_context,
 from cellwright.app.settings import Settings
 from cellwright.app.storage_commands import progress_bar
 from cellwright.context.model import Session, iso
+from cellwright.context.names import on_one_line
 from cellwright.context.service import ProjectContext
 from cellwright.core.resources import Changes
 from cellwright.core.types import ALL_SCOPES, Call, Principal
@@ -31,7 +32,7 @@ def init(settings: Settings, *, as_json: bool) -> int:
 
         found = _with_context(settings, lambda context, _call: context.scan(show))
     if as_json:
-        _say(json.dumps(asdict(found), indent=2))
+        _say(_json(asdict(found)))
         return 0
     done = "written" if found.changed else "up to date"
     _say(
@@ -45,10 +46,10 @@ def show(settings: Settings, module: str | None, *, as_json: bool) -> int:
     if as_json:
         project = _with_context(settings, lambda context, _call: context.project())
         shown = asdict(project.module(module)) if module else asdict(project)
-        _say(json.dumps(shown, indent=2, ensure_ascii=False))
+        _say(_json(shown))
         return 0
     text = _with_context(settings, lambda context, call: context.module(module) if module else context.overview(call))
-    _say("\n".join(_strong(line) if line.startswith("#") else line for line in text.splitlines()))
+    _say("\n".join(_strong(line) if line.startswith("#") else line for line in text.removesuffix("\n").split("\n")))
     return 0
 
 
@@ -67,11 +68,11 @@ def status(settings: Settings, *, as_json: bool) -> int:
 
     shown = _with_context(settings, gather)
     if as_json:
-        _say(json.dumps(shown, indent=2, ensure_ascii=False))
+        _say(_json(shown))
         return 0
     _say(_strong("Sessions"))
     for one in shown["sessions"]:
-        _say("  " + "  ".join(value for value in one.values() if value))
+        _say("  " + "  ".join(on_one_line(value) for value in one.values() if value))
     _say(_strong("Discoveries"))
     _say(
         f"  {shown['discoveries']}, of which {shown['not_in_project_file']} are not in project.yaml (context_enrich adds them)"
@@ -109,6 +110,12 @@ def _with_context(settings: Settings, work: Callable[[ProjectContext, Call], Awa
 
 def _strong(text: str) -> str:
     return f"\033[1m{text}\033[0m" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
+
+
+def _json(shown: object) -> str:
+    """As data, to the letter, with nothing in it that would move a terminal."""
+    text = json.dumps(shown, indent=2, ensure_ascii=False)
+    return "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)
 
 
 def _say(text: str) -> None:

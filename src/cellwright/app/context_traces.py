@@ -6,6 +6,7 @@ from typing import Any, cast
 from urllib.parse import quote, unquote
 
 from cellwright.context.model import THINKING, Touched
+from cellwright.context.names import can_be_given
 from cellwright.context.recorder import Trace
 from cellwright.storage.words import words_of
 
@@ -52,7 +53,8 @@ def touched_by(tool: str, arguments: Mapping[str, Any]) -> list[Touched]:
         touched.append(Touched(THINKING, thinking))
     if tool in EXCHANGE_TOOLS:
         touched += [_addressed(value) for name in ("source", "into") if (value := _text(arguments, name)) not in NOBODY]
-    return touched
+    # A name in an address may be one that nothing has.
+    return [one for one in touched if can_be_given(one.path)]
 
 
 def _headings(arguments: Mapping[str, Any]) -> list[str]:
@@ -94,7 +96,7 @@ def _file(path: str) -> Touched:
 def _text(arguments: Mapping[str, Any], name: str) -> str:
     value = arguments.get(name)
     # What the database refuses must not be able to stop the record of everything else.
-    return value if isinstance(value, str) and len(value) <= LONGEST and value.isprintable() else ""
+    return value if isinstance(value, str) and len(value) <= LONGEST and can_be_given(value) else ""
 
 
 def _terms(query: str) -> list[str]:

@@ -20,7 +20,7 @@ def _child(parent: YamlMap, key: str) -> YamlMap:
     if isinstance(found, CommentedMap):
         return found
     made = CommentedMap()
-    cast("Any", parent)[key] = made
+    cast("Any", parent)[quoted(key)] = made
     return made
 
 

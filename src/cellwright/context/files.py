@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from cellwright.context.grep import Matches, Wanted, compiled, grep, readable_folders
 from cellwright.context.model import Unreadable
+from cellwright.context.names import on_one_line
 from cellwright.context.paths import Root
 from cellwright.context.reading import LARGEST_FILE, FileText, dependencies, read_file, read_text
 from cellwright.context.scanner.imports import Imports
@@ -86,7 +87,9 @@ class ProjectFiles:
         """A whole file, for `context://file/{path}`."""
         shown = await asyncio.to_thread(read_file, self._root, path, None, None, PAGE_TOKENS)
         if shown.next is not None or len(shown.text.encode()) > PAGE_BYTES:
-            raise Unreadable(f"{path[:200]} is too long to be read as a whole", hint="read_file reads a part of it")
+            raise Unreadable(
+                f"{on_one_line(path[:200])} is too long to be read as a whole", hint="read_file reads a part of it"
+            )
         return shown.text
 
     async def page_from(self, path: str, start: int) -> FileText:

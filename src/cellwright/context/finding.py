@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cellwright.context.files import ProjectFiles, ReadableFile
 from cellwright.context.grep import first_line_with
 from cellwright.context.model import Discovery, Project, Session
+from cellwright.context.names import on_one_line
 from cellwright.context.reading import lines_of
 from cellwright.context.scanner.languages import language_of
 from cellwright.context.uris import DISCOVERIES_URI, RECENT_URI, file_uri, module_uri
@@ -141,7 +142,7 @@ class KnownThings:
 
     async def add_session(self, principal: str, session: Session) -> None:
         """What a caller's session is about, findable from now on, by them."""
-        text = "\n".join([*session.topics, *(one.path for one in session.touched[:50])])
+        text = "\n".join(map(on_one_line, [*session.topics, *(one.path for one in session.touched[:50])]))
         if self._sessions.get(principal) == session.id + text:
             return
         entry = Entry(Key(self._tenant_of(principal), "session", session.id), text, f"session {session.id[:8]}")
@@ -175,12 +176,12 @@ class KnownThings:
         snippet = clean(entry.text[:SNIPPET]).text
         if kind not in {"file", "notebook"}:
             uri = URIS.get(kind) or module_uri(thing)
-            return SearchHit(kind, entry.title or thing, score, uri=uri, snippet=snippet)
+            return SearchHit(kind, on_one_line(entry.title or thing), score, uri=uri, snippet=snippet)
         text = self._files.text(thing)
         if text is None and not self._files.exists(thing):
             return None
         line, shown = _best_line(text or "", words)
-        return SearchHit(kind, thing, score, thing, line, file_uri(thing), shown or snippet)
+        return SearchHit(kind, on_one_line(thing), score, thing, line, file_uri(thing), shown or snippet)
 
 
 def _best_line(text: str, words: Sequence[str]) -> tuple[int | None, str]:

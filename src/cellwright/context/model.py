@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from cellwright.context.names import on_one_line
 from cellwright.core.errors import CellwrightError, NotFound
 
 SECONDS_A_DAY = 86_400.0
@@ -109,9 +110,9 @@ class Project:
     def module(self, name: str) -> Module:
         found = self.modules.get(name)
         if found is None:
-            known = ", ".join(list(self.modules)[:20]) or "none yet; context_scan makes a first draft"
+            known = ", ".join(map(on_one_line, list(self.modules)[:20])) or "none yet; context_scan makes a first draft"
             raise ModuleNotFound(
-                f"Module not found: {name[:80]}",
+                f"Module not found: {on_one_line(name[:80])}",
                 details={"reason": f"Module {name[:80]!r} not found in project.yaml; there are: {known}"},
             )
         return found

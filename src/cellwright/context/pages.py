@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cellwright.context.model import Discovery, KeyFile, Module, Project, Session, iso
+from cellwright.context.names import on_one_line
 from cellwright.core.clean import clean
 
 KB = 1024
@@ -28,6 +29,11 @@ class Piece:
 def inline(text: str) -> str:
     """Text of others on one line: it cannot become a heading of ours."""
     return " ".join(clean(text[:LONGEST_VALUE]).text.split())
+
+
+def named(name: str) -> str:
+    """The name of a file or a module on one line. Spaces are part of it."""
+    return on_one_line(name[:LONGEST_VALUE])
 
 
 def page(pieces: Sequence[Piece], limit: int, what: str, where: str) -> str:
@@ -62,7 +68,7 @@ def overview_bytes(project: Project, archived: Sequence[str]) -> int:
 
 def _overview(project: Project, worth: Mapping[str, float], archived: Sequence[str]) -> list[Piece]:
     head = (
-        f"# Project: {inline(project.name)}\n\n**Type:** {inline(project.type)}  \n**Path:** {inline(project.path)}\n\n"
+        f"# Project: {inline(project.name)}\n\n**Type:** {inline(project.type)}  \n**Path:** {named(project.path)}\n\n"
         f"## Tech Stack\n\n- **Stack:** {inline(', '.join(project.stack))}\n- **Runtime:** {inline(project.runtime)}\n"
         f"- **Package Manager:** {inline(project.package_manager)}\n\n"
         f"## Architecture\n\n**Pattern:** {inline(project.pattern)}  \n**Description:** {inline(project.description)}\n\n"
@@ -79,9 +85,9 @@ def _overview(project: Project, worth: Mapping[str, float], archived: Sequence[s
 
 
 def _summary(module: Module) -> str:
-    files = "".join(f"- {inline(one.path)} ({inline(one.role)})\n" for one in module.key_files)
+    files = "".join(f"- {named(one.path)} ({inline(one.role)})\n" for one in module.key_files)
     return (
-        f"### {inline(module.name)}\n{inline(module.description)}\n\n**Key Files:**\n{files}\n"
+        f"### {named(module.name)}\n{inline(module.description)}\n\n**Key Files:**\n{files}\n"
         f"**Patterns:** {len(module.patterns)}  \n**Business Rules:** {len(module.business_rules)}  \n"
         f"**Common Issues:** {len(module.common_issues)}\n\n"
     )
@@ -89,7 +95,7 @@ def _summary(module: Module) -> str:
 
 def module_page(module: Module) -> str:
     """`context://module/{name}`."""
-    pieces = [Piece(f"# Module: {inline(module.name)}\n\n{inline(module.description)}\n\n## Key Files\n\n")]
+    pieces = [Piece(f"# Module: {named(module.name)}\n\n{inline(module.description)}\n\n## Key Files\n\n")]
     pieces += [Piece(_file(one), 4.0) for one in module.key_files]
     pieces += [Piece(f"## Patterns ({len(module.patterns)})\n\n"), *_items(module.patterns, 2.0), Piece("\n")]
     rules = module.business_rules
@@ -101,12 +107,12 @@ def module_page(module: Module) -> str:
         pieces.append(Piece(text, 1.0 + number / 10_000))
     if module.decisions:
         pieces += [Piece(f"## Decisions ({len(module.decisions)})\n\n"), *_items(module.decisions, 2.0), Piece("\n")]
-    pieces.append(Piece(f"## Dependencies\n\n{inline(', '.join(module.dependencies)) or 'None'}\n"))
+    pieces.append(Piece(f"## Dependencies\n\n{', '.join(map(named, module.dependencies)) or 'None'}\n"))
     return page(pieces, MODULE_BYTES, "items", "project.yaml has them all")
 
 
 def _file(one: KeyFile) -> str:
-    return f"### {inline(one.path)}\n**Role:** {inline(one.role)}  \n{inline(one.description)}\n\n"
+    return f"### {named(one.path)}\n**Role:** {inline(one.role)}  \n{inline(one.description)}\n\n"
 
 
 def _items(texts: Sequence[str], worth: float) -> list[Piece]:
@@ -137,10 +143,14 @@ def session_page(session: Session, now: float) -> str:
         )
     ]
     for one in session.touched[:SHOWN_FILES]:
-        link = f"  \n**Resource:** {inline(one.uri)}" if one.uri else ""
+        link = f"  \n**Resource:** {on_one_line(one.uri)}" if one.uri else ""
         text = f"**Access Count:** {one.count}  \n**Last Accessed:** {iso(one.last)}{link}"
-        pieces.append(Piece(f"### {inline(one.path)}\n{text}\n\n", float(one.count)))
-    pieces += [Piece(f"## Topics ({len(session.topics)})\n\n"), *_items(session.topics, 0.5), Piece("\n")]
+        pieces.append(Piece(f"### {named(one.path)}\n{text}\n\n", float(one.count)))
+    pieces += [
+        Piece(f"## Topics ({len(session.topics)})\n\n"),
+        *_items(tuple(map(named, session.topics)), 0.5),
+        Piece("\n"),
+    ]
     summary = f"- **Tool Calls:** {session.calls}\n- **Discoveries:** {session.discoveries}\n"
     pieces.append(Piece(f"## Activity Summary\n\n{summary}"))
     return page(pieces, SESSION_BYTES, "items", "the session goes on recording them")
@@ -153,7 +163,7 @@ def sessions_page(sessions: Sequence[Session], now: float) -> str:
         end = one.ended if one.ended is not None else now
         text = (
             f"## Session {one.id[:8]}\n**Started:** {iso(one.started)}  \n**Duration:** {duration(end - one.started)}  \n"
-            f"**Status:** {one.status}  \n**Files:** {len(one.touched)}  \n**Topics:** {inline(', '.join(one.topics))}  \n"
+            f"**Status:** {one.status}  \n**Files:** {len(one.touched)}  \n**Topics:** {', '.join(map(named, one.topics))}  \n"
             f"**Discoveries:** {one.discoveries}\n\n"
         )
         pieces.append(Piece(text, float(-number)))
@@ -165,7 +175,7 @@ def discoveries_page(discoveries: Sequence[Discovery]) -> str:
     pieces = [Piece(f"# Discoveries ({len(discoveries)})\n\n")]
     for number, one in enumerate(discoveries):
         solution = f"**Solution:** {inline(one.solution)}  \n" if one.solution else ""
-        where = f"**Module:** {inline(one.module)}  \n" if one.module else ""
+        where = f"**Module:** {named(one.module)}  \n" if one.module else ""
         text = f"## {one.type}: {inline(one.content)}\n{where}{solution}**Recorded:** {iso(one.updated)}, {one.times} times\n\n"
         pieces.append(Piece(text, float(-number)))
     return page(pieces, DISCOVERIES_BYTES, "discoveries", "context_search finds them")

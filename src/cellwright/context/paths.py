@@ -18,10 +18,10 @@ from typing import Self
 from urllib.parse import unquote
 
 from cellwright.context.model import SecretFile, Unreadable
+from cellwright.context.names import can_be_given, on_one_line
 from cellwright.core.errors import InvalidArgument, NotFound
 
 MAX_PATH = 4_000
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\\]")
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 SECRET_NAMES = frozenset(
@@ -78,7 +78,7 @@ def checked(text: str) -> str:
     """A path as it may be given: relative, `/` between names."""
     path = text.removeprefix("./")
     names = path.split("/")
-    bad = len(path) > MAX_PATH or _CONTROL.search(path) is not None or _DRIVE.match(path) is not None
+    bad = len(path) > MAX_PATH or "\\" in path or not can_be_given(path) or _DRIVE.match(path) is not None
     if bad or any(_disguised(name) or name != name.rstrip(". ") for name in names):
         raise InvalidArgument(
             f"{text[:80]!a} is not a path in the project", hint="paths are relative to the project, as src/app/main.py"
@@ -119,7 +119,7 @@ class Root:
         relative = os.path.relpath(real, real_root).replace(os.sep, "/")
         if not self.secrets and (is_secret(given) or is_secret(relative)):
             raise SecretFile(
-                f"{text[:200]} is a kind of file that holds secrets, and is not shown",
+                f"{_shown(text)} is a kind of file that holds secrets, and is not shown",
                 hint="the operator can allow it with --allow-secret-files; a sample beside it (.env.example) may help",
             )
         return relative
@@ -135,10 +135,10 @@ class Root:
         try:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
-                raise Unreadable(f"{text[:200]} is not a file", hint="context_search and grep_codebase find files")
+                raise Unreadable(f"{_shown(text)} is not a file", hint="context_search and grep_codebase find files")
             if found.st_size > largest:
                 raise Unreadable(
-                    f"{text[:200]} has {found.st_size:,} bytes, more than {largest:,}",
+                    f"{_shown(text)} has {found.st_size:,} bytes, more than {largest:,}",
                     hint="grep_codebase looks into it",
                 )
             yield Opened(relative, descriptor, found.st_size)
@@ -218,7 +218,11 @@ def _read_into(descriptor: int, room: memoryview) -> int:
     return len(data)
 
 
+def _shown(path: str) -> str:
+    return on_one_line(path[:200])
+
+
 def _refusal(text: str, error: OSError) -> NotFound | Unreadable:
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-        return NotFound(f"no file {text[:200]} in the project", hint="grep_codebase and context_search find files")
-    return Unreadable(f"{text[:200]} cannot be read: {error.strerror}", hint="check its permissions")
+        return NotFound(f"no file {_shown(text)} in the project", hint="grep_codebase and context_search find files")
+    return Unreadable(f"{_shown(text)} cannot be read: {error.strerror}", hint="check its permissions")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from cellwright.context.model import SecretFile, Unreadable
+from cellwright.context.names import on_one_line
 from cellwright.context.paths import Root
 from cellwright.context.scanner.imports import Imports
 from cellwright.core.errors import CellwrightError, InvalidArgument
@@ -53,7 +54,7 @@ def read_text(root: Root, path: str) -> tuple[str, str]:
     with root.open(path, LARGEST_FILE) as opened:
         data = _all(opened.descriptor, opened.size)
         if b"\0" in data[:BINARY_LOOK]:
-            raise Unreadable(f"{path[:200]} is not text", hint="it is a picture, an archive or a program")
+            raise Unreadable(f"{on_one_line(path[:200])} is not text", hint="it is a picture, an archive or a program")
         return opened.path, data.decode("utf-8-sig", "replace")
 
 
@@ -82,7 +83,7 @@ def read_file(
     last = min(end or len(lines), len(lines))
     if lines and (first > len(lines) or last < first):
         raise InvalidArgument(
-            f"{path[:200]} has {len(lines)} lines; {first} to {end or 'its end'} is not a part of it",
+            f"{on_one_line(path[:200])} has {len(lines)} lines; {first} to {end or 'its end'} is not a part of it",
             hint="lines count from 1",
         )
     shown = _fitting(lines[first - 1 : last], tokens, most_bytes)

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
 from cellwright.context.model import DiscoveryType
-from cellwright.context.pages import inline
+from cellwright.context.names import on_one_line
+from cellwright.context.pages import inline, named
 from cellwright.context.service import ProjectContext
 from cellwright.context.uris import (
     CURRENT_URI,
@@ -15,6 +16,7 @@ from cellwright.context.uris import (
     OVERVIEW_URI,
     RECENT_URI,
     module_uri,
+    name_of,
 )
 from cellwright.core.errors import CellwrightError, InvalidArgument, InvalidUri
 from cellwright.core.resources import Content, ResourceInfo, ResourceTemplate
@@ -72,7 +74,7 @@ class ContextResources:
         return [
             *fixed,
             *(
-                ResourceInfo(module_uri(one.name), inline(one.name), inline(one.description[:200]), MARKDOWN)
+                ResourceInfo(module_uri(one.name), named(one.name), inline(one.description[:200]), MARKDOWN)
                 for one in modules
             ),
         ]
@@ -80,7 +82,7 @@ class ContextResources:
     async def read(self, call: Call, uri: str) -> Sequence[Content]:
         path, query = _parts(uri)
         if path.startswith("file/"):
-            return [await self._file(unquote(path.removeprefix("file/")), _only(query, {"start"}, uri).get("start"))]
+            return [await self._file(name_of(path.removeprefix("file/")), _only(query, {"start"}, uri).get("start"))]
         return [Content(await self._page(call, path, query, uri), MARKDOWN)]
 
     async def _file(self, path: str, start: str | None) -> Content:
@@ -104,7 +106,7 @@ class ContextResources:
         kind, _, name = path.partition("/")
         if kind != "module" or not name:
             raise _unsupported(uri)
-        return await self._context.module(unquote(name))
+        return await self._context.module(name_of(name))
 
     async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
         if uri in {OVERVIEW_URI, CURRENT_URI, RECENT_URI, DISCOVERIES_URI}:
@@ -142,7 +144,7 @@ def _only(query: dict[str, str], known: set[str], uri: str) -> dict[str, str]:
     if unknown:
         raise InvalidArgument(
             f"unknown parameter {unknown[0][:40]!r}",
-            details={"reason": f"{uri[:200]} takes {', '.join(sorted(known)) or 'no parameters'}"},
+            details={"reason": f"{on_one_line(uri[:200])} takes {', '.join(sorted(known)) or 'no parameters'}"},
         )
     return query
 
@@ -174,6 +176,6 @@ def _type(text: str) -> str:
 
 def _unsupported(uri: str) -> InvalidUri:
     return InvalidUri(
-        f"Unknown resource: {uri[:200]}",
+        f"Unknown resource: {on_one_line(uri[:200])}",
         details={"reason": "resources/list and resources/templates/list show what there is"},
     )

@@ -1,6 +1,8 @@
 """The addresses of what is known: written in one way wherever they appear."""
 
-from urllib.parse import quote
+from urllib.parse import quote, unquote
+
+from cellwright.core.errors import InvalidUri
 
 OVERVIEW_URI = "context://project/overview"
 CURRENT_URI = "context://session/current"
@@ -16,3 +18,14 @@ def module_uri(name: str) -> str:
 
 def file_uri(path: str) -> str:
     return FILE_PREFIX + quote(path, safe="/")
+
+
+def name_of(quoted: str) -> str:
+    """The path or the name of a module in an address: the reverse of what writes them."""
+    try:
+        return unquote(quoted, errors="strict")
+    except UnicodeDecodeError as error:
+        raise InvalidUri(
+            f"{quoted[:200]!a} names nothing: its %-signs stand for no UTF-8",
+            details={"reason": "names are written as UTF-8, percent-encoded"},
+        ) from error

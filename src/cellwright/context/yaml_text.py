@@ -20,6 +20,7 @@ from ruamel.yaml.resolver import VersionedResolver
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from cellwright.context.model import BrokenProjectFile, Issue, KeyFile, Module, Project
+from cellwright.context.names import on_one_line
 
 T = TypeVar("T")
 YamlMap = CommentedMap
@@ -47,7 +48,9 @@ def _yaml(text: str) -> YAML:
     return made
 
 
-_FIRST_ITEM = re.compile(r"^( *)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( *)-( +)\S", re.MULTILINE)
+_FIRST_ITEM = re.compile(
+    r"^( *(?:: +)?)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( *)-( +)\S", re.MULTILINE
+)
 
 
 def _indentation(text: str) -> tuple[int, int]:
@@ -110,7 +113,7 @@ def dump(document: YamlMap, before: str) -> str:
 def quoted(text: str) -> str:
     """Text as it can be written, so that other programs read it as text too."""
     looks_like_a_value = text.casefold() in AMBIGUOUS or text[:1] in "0123456789+-." or text != text.strip()
-    return DoubleQuotedScalarString(text) if looks_like_a_value or "\n" in text else text
+    return DoubleQuotedScalarString(text) if looks_like_a_value or not text.isprintable() else text
 
 
 # -- from the document to values ---------------------------------------------------------------------------------------------
@@ -123,7 +126,9 @@ class _Reading:
         self.shown = shown
 
     def wrong(self, where: str, line: int, wanted: str) -> BrokenProjectFile:
-        return BrokenProjectFile(f"{self.shown} line {line}: {where} must be {wanted}", hint="mend that line")
+        return BrokenProjectFile(
+            f"{self.shown} line {line}: {on_one_line(where)} must be {wanted}", hint="mend that line"
+        )
 
     def map(self, parent: YamlMap, key: str, where: str) -> YamlMap:
         found = parent.get(key)

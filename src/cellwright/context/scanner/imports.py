@@ -96,7 +96,7 @@ def _script_package(name: str, layout: Layout) -> Iterator[str]:
 def _rust(path: str, text: str, layout: Layout) -> Iterator[str]:
     folder, _, name = path.rpartition("/")
     own = folder if name in {"mod.rs", "lib.rs", "main.rs"} else f"{folder}/{name.removesuffix('.rs')}"
-    source = re.sub(r"/src/.*$|^src/.*$", "", path) + "/src" if "/src/" in path else "src"
+    source = re.sub(r"(?s)/src/.*$|^src/.*$", "", path) + "/src" if "/src/" in path else "src"
     for used, declared in _RUST.findall(text):
         if declared:
             yield from (f"{own}/{declared}.rs".lstrip("/"), f"{own}/{declared}/mod.rs".lstrip("/"))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 
+from cellwright.context.names import can_be_given
 from cellwright.context.scanner.ignore import Rules
 
 Progress = Callable[[int, int], None]
@@ -92,13 +93,13 @@ def walk(root: str) -> Iterator[Folder]:
                 if (
                     name not in NEVER_ENTERED
                     and not (scope and ignored(scope, prefix, name, is_folder=True))
-                    and _is_text(name)
+                    and can_be_given(name)
                 ):
                     inner.append((f"{prefix}{name}", scope))
             elif (
                 entry.is_file(follow_symlinks=False)
                 and not (scope and ignored(scope, prefix, name, is_folder=False))
-                and _is_text(name)
+                and can_be_given(name)
             ):
                 files.append(entry)
         yield Folder(path, files)
@@ -119,11 +120,6 @@ def ignored(scope: _Scope, prefix: str, name: str, *, is_folder: bool) -> bool:
         if verdict is not None:
             return verdict
     return False
-
-
-def _is_text(name: str) -> bool:
-    """A name that is no UTF-8 cannot be given back to anybody."""
-    return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 # A rule file that is a link or a pipe is none: git does not follow it either, and nobody may be kept waiting.
