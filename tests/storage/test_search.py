@@ -406,7 +406,7 @@ async def test_without_pgvector_search_is_by_words_and_writes_go_on(postgres_ser
     database = open_database(Secret(inside.replace("//postgres:", "//poor:")), MIGRATIONS)
     shelf = Shelf(database, open_search(database, StubModels()))
     await shelf.put(cell("a", "alpha"))
-    thread = shelf.index.indexer._thread
+    thread = shelf.index.indexer._background._thread
     assert thread is not None
     await asyncio.to_thread(thread.join, 10)
     assert not thread.is_alive()

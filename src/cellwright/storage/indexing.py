@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from cellwright.core.errors import CellwrightError
 from cellwright.storage import entries
+from cellwright.storage.background import Background
 from cellwright.storage.database import Database, Transaction
 from cellwright.storage.embeddings.models import Models
 from cellwright.storage.embeddings.port import Embedder
@@ -38,7 +39,6 @@ LOOKS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 IDLE_SECONDS = 60.0
 LOW_PRIORITY = 10
 FAILED_SECONDS = 5.0
-CLOSE_SECONDS = 10.0
 
 
 class Indexer:
@@ -48,26 +48,15 @@ class Indexer:
         self._database = database
         self._vectors = vectors
         self._models = models
-        self._lock = threading.Lock()
-        self._wanted = threading.Event()
-        self._closed = False
-        self._thread: threading.Thread | None = None
+        self._background = Background("cellwright-embed", self._run)
 
     def wake(self) -> None:
         """Something may wait for a vector. From any thread."""
-        if self._closed or not self._models.wanted:
-            return
-        self._wanted.set()
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="cellwright-embed", daemon=True)
-                self._thread.start()
+        if self._models.wanted:
+            self._background.wake()
 
     async def close(self) -> None:
-        self._closed = True
-        self._wanted.set()
-        if self._thread is not None:
-            await asyncio.to_thread(self._thread.join, CLOSE_SECONDS)
+        await self._background.close()
 
     async def finish(self, progress: "Callable[[int, int], None]") -> None:
         """Do all that waits, here and now: for a command that nobody else waits for."""
@@ -94,7 +83,7 @@ class Indexer:
     async def _work(self, embedder: Embedder) -> None:
         begun = False
         looks = 0
-        while not self._closed:
+        while not self._background.closed:
             try:
                 begun = begun or await self._begin(embedder)
                 if not begun:
@@ -110,16 +99,16 @@ class Indexer:
 
     def _pause(self, seconds: float) -> bool:
         """Wait, at most until woken. Whether that was so."""
-        woken = self._wanted.wait(seconds)
+        woken = self._background.wanted.wait(seconds)
         if woken:
             self._gather()
         return woken
 
     def _gather(self) -> None:
         end = time.monotonic() + GATHER_SECONDS
-        while not self._closed and time.monotonic() < end:
-            self._wanted.clear()
-            if not self._wanted.wait(QUIET_SECONDS):
+        while not self._background.closed and time.monotonic() < end:
+            self._background.wanted.clear()
+            if not self._background.wanted.wait(QUIET_SECONDS):
                 return
 
     async def _begin(self, embedder: Embedder) -> bool:

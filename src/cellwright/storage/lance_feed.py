@@ -19,6 +19,7 @@ from typing import Any
 
 from cellwright.core.errors import CellwrightError, Unavailable
 from cellwright.storage import lance_state as states
+from cellwright.storage.background import Background
 from cellwright.storage.database import Database, Transaction
 from cellwright.storage.lance_place import LanceFailed, LancePlace
 from cellwright.storage.lance_rows import Indexed, Source
@@ -34,7 +35,6 @@ LOOK_SECONDS = 1.0
 GATHER_SECONDS = 0.1
 """After a wake, and between small batches: a commit to the index costs the same for one row as for hundreds."""
 FAILED_SECONDS = 5.0
-CLOSE_SECONDS = 10.0
 FINISH_SECONDS = 3600.0
 UNTIDY = 50
 """So many commits make reading slow."""
@@ -71,10 +71,7 @@ class Feed:
         """Questions that LanceDB has answered."""
         self._commits = 0
         self._tidied = (0.0, 0.0)
-        self._lock = threading.Lock()
-        self._wanted = threading.Event()
-        self._closed = False
-        self._thread: threading.Thread | None = None
+        self._background = Background("cellwright-lance", self._run)
 
     @property
     def place(self) -> str:
@@ -111,19 +108,10 @@ class Feed:
 
     def wake(self) -> None:
         """Something may have changed. From any thread."""
-        if self._closed:
-            return
-        self._wanted.set()
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="cellwright-lance", daemon=True)
-                self._thread.start()
+        self._background.wake()
 
     async def close(self) -> None:
-        self._closed = True
-        self._wanted.set()
-        if self._thread is not None:
-            await asyncio.to_thread(self._thread.join, CLOSE_SECONDS)
+        await self._background.close()
 
     async def rebuild(self, progress: Progress) -> None:
         """Have the index made anew, by our thread or the process that has the lease, and wait for it. Raises what our thread fails by."""
@@ -162,7 +150,7 @@ class Feed:
 
     async def _work(self) -> None:
         prepared = False
-        while not self._closed:
+        while not self._background.closed:
             try:
                 if not prepared:
                     await self._database.write(lambda tx: prepare(tx, self._database.engine))
@@ -184,13 +172,13 @@ class Feed:
     def _rest(self, seconds: float) -> None:
         """Wait, however often it is woken, unless it is to end."""
         until = time.monotonic() + seconds
-        while not self._closed and time.monotonic() < until:
+        while not self._background.closed and time.monotonic() < until:
             threading.Event().wait(GATHER_SECONDS)
 
     def _pause(self, seconds: float) -> None:
-        if self._wanted.wait(seconds) and not self._closed:
+        if self._background.wanted.wait(seconds) and not self._background.closed:
             threading.Event().wait(GATHER_SECONDS)
-            self._wanted.clear()
+            self._background.wanted.clear()
 
     # -- one step ------------------------------------------------------------------------------------------------------------------
 
