@@ -5,7 +5,7 @@ import re
 import socket
 import struct
 import zlib
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError
 from mcp.client import ClientExtension, advertise
-from playwright.async_api import Browser, Frame, Page, Route, async_playwright, expect
+from playwright.async_api import Browser, Frame, Page, Route, expect
 
-from browser import FLAGS, chromium
 from cellwright.core.resources import NOTEBOOK_VIEW, VIEW_MIME
 from cellwright.web.chat import notebook_view
 from jupyter_support import JupyterProcess, write_notebook
-from page_support import PATIENCE, RECORD, Serving, code_cell, display, do, text_cell
+from page_support import PATIENCE, RECORD, code_cell, display, do, text_cell
 from requirements import requirement
 from support import HttpServer, http_client
 from xss_payloads import CANARY, PAYLOADS
@@ -63,31 +62,6 @@ def views_of(mime_types: object) -> ClientExtension:
 
 
 SHOWS_VIEWS = views_of([VIEW_MIME])
-
-
-@pytest.fixture(scope="module")
-def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Generator[JupyterProcess]:
-    process = JupyterProcess(tmp_path_factory.mktemp("jupyter"))
-    try:
-        process.start()
-        yield process
-    finally:
-        process.stop()
-
-
-@pytest.fixture(scope="module")
-def ours(jupyter: JupyterProcess, tmp_path_factory: pytest.TempPathFactory) -> Generator[HttpServer]:
-    started = Serving(jupyter, tmp_path_factory.mktemp("ours"))
-    yield started.server
-    started.stop()
-
-
-@pytest.fixture(scope="module")
-async def chrome() -> AsyncGenerator[Browser]:
-    async with async_playwright() as playwright:
-        launched = await playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
-        yield launched
-        await launched.close()
 
 
 @dataclass

@@ -4,15 +4,14 @@ import json
 import re
 import socket
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, async_playwright, expect
+from playwright.async_api import Browser, expect
 
-from browser import FLAGS, chromium
 from jupyter_support import JupyterProcess, write_notebook
 from page_support import BODIES, Serving, code_cell, display, do, looking, text_cell
 from requirements import requirement
@@ -25,36 +24,6 @@ ASSETS = Path(__file__).parent.parent.parent / "src" / "cellwright" / "web" / "a
 MARKUP_OF_TEXT = re.compile(
     r"innerHTML|outerHTML|AdjacentHTML|setHTML|document\.write|Fragment|DOMParser|srcdoc|\beval\b|new Function|cssText"
 )
-
-
-@pytest.fixture(scope="module")
-def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Generator[JupyterProcess]:
-    process = JupyterProcess(tmp_path_factory.mktemp("jupyter"))
-    try:
-        process.start()
-        yield process
-    finally:
-        process.stop()
-
-
-@pytest.fixture(scope="module")
-def serving(jupyter: JupyterProcess, tmp_path_factory: pytest.TempPathFactory) -> Generator[Serving]:
-    started = Serving(jupyter, tmp_path_factory.mktemp("ours"))
-    yield started
-    started.stop()
-
-
-@pytest.fixture
-def ours(serving: Serving) -> HttpServer:
-    return serving.server
-
-
-@pytest.fixture(scope="module")
-async def chrome() -> AsyncGenerator[Browser]:
-    async with async_playwright() as playwright:
-        launched = await playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
-        yield launched
-        await launched.close()
 
 
 # -- without a browser -------------------------------------------------------------------------------------------------------

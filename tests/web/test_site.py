@@ -35,13 +35,8 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
 
 
 @pytest.fixture(scope="module")
-def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterServer]:
-    process = JupyterProcess(tmp_path_factory.mktemp("jupyter"))
-    try:
-        process.start()
-        yield process.address
-    finally:
-        process.stop()
+def jupyter(jupyter: JupyterProcess) -> JupyterServer:
+    return jupyter.address
 
 
 @pytest.fixture(scope="module")
