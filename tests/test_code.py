@@ -16,7 +16,8 @@ BROAD = {"Exception", "BaseException"}
 # The edges of the process, where whatever is left over must not take the rest down. Each entry is a decision.
 EDGES = {
     "app/files.py": 1,  # a half-written file is removed, then the same exception goes on
-    "app/protocol/server.py": 2,  # a crash in a tool, a crash in a resource
+    "app/protocol/calls.py": 1,  # a crash in a tool
+    "app/protocol/server.py": 1,  # a crash in a resource
 }
 
 

@@ -9,9 +9,10 @@ from itertools import pairwise
 import pytest
 
 from cellwright.core.errors import LimitReached, NotFound, Unavailable
+from cellwright.core.running import RunStatus
 from cellwright.core.types import Secret
 from cellwright.jupyter.address import JupyterAddress
-from cellwright.jupyter.executions import CellRunView, Checkpoint, Execution, Executions, Job, RunState
+from cellwright.jupyter.executions import CellRunView, Checkpoint, Execution, Executions, Job
 from cellwright.jupyter.kernel_queue import MAX_WAITING
 from cellwright.jupyter.kernelrest import RemoteKernels
 from cellwright.jupyter.live_kernels import LiveKernels
@@ -47,7 +48,7 @@ async def begun(execution: Execution) -> None:
 
 async def run(bench: Bench, code: str) -> str:
     view = await bench.submit(code).wait(30)
-    assert view.state is RunState.DONE, view
+    assert view.state is RunStatus.DONE, view
     return text_of(view.cells[0])
 
 
@@ -56,19 +57,19 @@ async def test_when_the_wait_ends_first_the_output_so_far_is_given_and_the_rest_
     execution = bench.submit("import time; print('on', flush=True); time.sleep(1.5); print('two')")
     await begun(execution)
     view = await execution.wait(0.1)
-    assert (view.state, text_of(view.cells[0])) == (RunState.RUNNING, "on\n")
+    assert (view.state, text_of(view.cells[0])) == (RunStatus.RUNNING, "on\n")
     assert view.id.startswith("exec_")
     later = await bench.executions.get("ada", view.id).wait(20)
-    assert (later.state, text_of(later.cells[0]), later.cells[0].execution_count) == (RunState.DONE, "on\ntwo\n", 1)
+    assert (later.state, text_of(later.cells[0]), later.cells[0].execution_count) == (RunStatus.DONE, "on\ntwo\n", 1)
 
 
 @requirement("executions:run:usable-after-timeout", "executions:cancel:interrupts")
 async def test_a_cancelled_run_keeps_its_output_and_the_kernel_runs_the_next_cell(bench: Bench) -> None:
     execution = bench.submit(SLEEP, "print('second')")
     await begun(execution)
-    assert (await execution.wait(0.1)).state is RunState.RUNNING
+    assert (await execution.wait(0.1)).state is RunStatus.RUNNING
     view = await execution.cancel(grace=20)
-    assert view.state is RunState.INTERRUPTED
+    assert view.state is RunStatus.INTERRUPTED
     assert states(execution) == ["interrupted", "not_run"]
     assert text_of(view.cells[0]) == "on\n"
     assert view.cells[0].error is not None
@@ -80,7 +81,7 @@ async def test_a_cancelled_run_keeps_its_output_and_the_kernel_runs_the_next_cel
 async def test_a_batch_stops_at_its_first_error(bench: Bench) -> None:
     view = await bench.submit("x = 1; print(x)", "1/0", "x = 3", "print('no')").wait(30)
     assert [cell.state.value for cell in view.cells] == ["done", "error", "not_run", "not_run"]
-    assert (view.state, view.failed) == (RunState.ERROR, True)
+    assert (view.state, view.failed) == (RunStatus.ERROR, True)
     error, skipped = view.cells[1].error, view.cells[2].error
     assert error is not None
     assert skipped is not None
@@ -101,8 +102,8 @@ async def test_an_error_without_a_traceback_is_still_a_failure(bench: Bench) -> 
     view = await bench.submit(SILENT_ERROR, "1").wait(30)
     error = view.cells[0].error
     assert error is not None, (view, bench.kernel.connection.state)
-    assert (view.state, error.name, error.traceback) == (RunState.ERROR, "Quiet", ())
-    assert view.cells[1].state is RunState.NOT_RUN
+    assert (view.state, error.name, error.traceback) == (RunStatus.ERROR, "Quiet", ())
+    assert view.cells[1].state is RunStatus.NOT_RUN
 
 
 @requirement("executions:run:deleted-cell")
@@ -130,9 +131,9 @@ threading.Thread(target=later).start()
 async def test_late_output_is_shown_in_the_cell_it_belongs_to(bench: Bench) -> None:
     first, second = SharedCell(), SharedCell()
     execution = bench.queue.submit("ada", [Job(lambda: THREAD + "print('now')", "a", first.writer())])
-    assert (await execution.wait(30)).state is RunState.DONE
+    assert (await execution.wait(30)).state is RunStatus.DONE
     other = bench.queue.submit("ada", [Job(lambda: "print('other')", "b", second.writer())])
-    assert (await other.wait(30)).state is RunState.DONE
+    assert (await other.wait(30)).state is RunStatus.DONE
     await until(lambda: "late 3" in str(first.outputs), "the end of the thread")
     assert [output["text"] for output in first.outputs] == ["now\nlate 0\nlate 1\nlate 2\nlate 3\n"]
     assert [output["text"] for output in second.outputs] == ["other\n"]
@@ -147,7 +148,7 @@ async def test_late_output_of_an_earlier_run_stays_out_of_the_later_one(bench: B
     await bench.queue.submit("ada", [Job(lambda: code[0], "a", shared.writer())]).wait(30)
     code[0] = "import time\nfor i in range(6): time.sleep(0.2); print(i)"
     view = await bench.queue.submit("ada", [Job(lambda: code[0], "a", shared.writer())]).wait(30)
-    assert (view.state, view.cells[0].notes) == (RunState.DONE, ())
+    assert (view.state, view.cells[0].notes) == (RunStatus.DONE, ())
     assert [output["text"] for output in shared.outputs] == ["0\n1\n2\n3\n4\n5\n"]
 
 
@@ -197,7 +198,7 @@ async def test_cancelling_one_that_waits_leaves_the_running_one_alone(bench: Ben
     waiting = bench.submit("print('never')")
     await begun(running)
     view = await waiting.cancel()
-    assert (view.state, view.cells[0].outputs) == (RunState.NOT_RUN, ())
+    assert (view.state, view.cells[0].outputs) == (RunStatus.NOT_RUN, ())
     assert text_of((await running.wait(20)).cells[0]) == "on\nwhole\n"
     assert bench.interrupts == 0
 
@@ -211,7 +212,7 @@ async def test_a_full_queue_refuses_more(bench: Bench) -> None:
         bench.submit("1")
     for execution in waiting:
         await execution.cancel()
-    assert (await running.cancel(20)).state is RunState.INTERRUPTED
+    assert (await running.cancel(20)).state is RunStatus.INTERRUPTED
 
 
 STUBBORN = """
@@ -229,7 +230,7 @@ async def test_a_kernel_that_ignores_the_interrupt_leaves_it_running_and_says_so
     execution = bench.submit(STUBBORN)
     await begun(execution)
     view = await execution.cancel(grace=0.5)
-    assert (view.state, bench.interrupts) == (RunState.RUNNING, 1)
+    assert (view.state, bench.interrupts) == (RunStatus.RUNNING, 1)
     assert text_of((await execution.wait(20)).cells[0]) == "on\nfinished anyway\n"
 
 
@@ -252,10 +253,10 @@ async def test_cancelling_never_interrupts_somebody_elses_code(bench: Bench) -> 
         ours = bench.submit(SLEEP)
         await until(lambda: sent(bench), "ours on its way to the kernel")
         view = await ours.cancel(grace=0.3)
-        assert (view.state, bench.interrupts) == (RunState.QUEUED, 0)
+        assert (view.state, bench.interrupts) == (RunStatus.QUEUED, 0)
         assert (await asyncio.wait_for(theirs, 20)).status == "ok"
         # Its turn has come now, and it is interrupted at once.
-        assert (await ours.wait(20)).state is RunState.INTERRUPTED
+        assert (await ours.wait(20)).state is RunStatus.INTERRUPTED
         assert bench.interrupts == 1
 
 
@@ -265,14 +266,14 @@ async def test_when_the_kernel_dies_nothing_that_waited_is_run_in_the_new_one(be
     waiting = bench.submit("print('third')", principal="bob")
     view = await dying.wait(30)
     assert [cell.state.value for cell in view.cells] == ["died", "not_run"]
-    assert view.state is RunState.DIED
+    assert view.state is RunStatus.DIED
     assert text_of(view.cells[0]) == "on\n"
     error = view.cells[0].error
     assert error is not None
     assert error.name == "KERNEL_DIED"
     assert "variables are lost" in error.value
     other = await waiting.wait(30)
-    assert other.state is RunState.NOT_RUN
+    assert other.state is RunStatus.NOT_RUN
     assert other.cells[0].error is not None
     assert "kernel died" in other.cells[0].error.value
     assert await run(bench, "print('new')") == "new\n"
@@ -298,7 +299,7 @@ async def test_what_is_submitted_after_a_restart_runs_and_what_waited_before_doe
     bench.queue.note_restart(seen)
     after = bench.submit("print('after')")
     view = await after.wait(30)
-    assert (view.state, text_of(view.cells[0])) == (RunState.DONE, "after\n")
+    assert (view.state, text_of(view.cells[0])) == (RunStatus.DONE, "after\n")
     assert (await running.wait(0), states(running)) == (running.view(), ["died", "not_run"])
     error = (await waiting.wait(0)).cells[0].error
     assert error is not None
@@ -453,7 +454,7 @@ async def test_all_callers_share_one_connection_which_is_left_when_idle(
     await begun(running)
     assert await live.queue(kernel_id) is queue, "not left in the middle of a run"
     assert await connections() == 1
-    assert (await running.wait(20)).state is RunState.DONE
+    assert (await running.wait(20)).state is RunStatus.DONE
     await until(lambda: not queue.busy, "idle")
     assert await live.queue(kernel_id) is not queue
     await live.close()

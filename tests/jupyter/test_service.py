@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from cellwright.core.running import RunStatus
 from cellwright.core.types import ALL_SCOPES, Call, Principal, Secret
 from cellwright.jupyter.address import JupyterAddress
 from cellwright.jupyter.connect import to_found_or_embedded, to_named
 from cellwright.jupyter.embedded import EmbeddedJupyter
-from cellwright.jupyter.executions import RunState
 from cellwright.jupyter.model import RoomKind, SessionInfo, StreamOutput
 from cellwright.jupyter.paths import NotebookPath
 from cellwright.jupyter.service import LiveNotebooks
@@ -115,7 +115,7 @@ async def live(jupyter_server: JupyterServer) -> AsyncGenerator[LiveNotebooks]:
 
 async def ran(notebooks: LiveNotebooks, path: NotebookPath, *cells: str) -> list[str]:
     view = await notebooks.run(CALL, path, cells, 60)
-    assert view.state is RunState.DONE, view
+    assert view.state is RunStatus.DONE, view
     texts = [output.text for cell in view.cells for output in cell.outputs if isinstance(output, StreamOutput)]
     await eventually(lambda: not notebooks._holders, "the notebook let go")
     return texts
@@ -221,7 +221,7 @@ async def test_the_kernel_is_not_asked_for_every_time_and_a_persons_switch_is_no
     body = {"kernel": {"name": "python3"}}
     await asyncio.to_thread(rest, jupyter_server, "PATCH", f"/api/sessions/{session.id}", body)
     lost = await live.run(CALL, path, ["c0"], 60)
-    assert lost.state is not RunState.DONE, "the old kernel is gone, and that is said"
+    assert lost.state is not RunStatus.DONE, "the old kernel is gone, and that is said"
     assert await ran(live, path, "c0") != first, "though it would still be trusted"
     monkeypatch.setattr("cellwright.jupyter.live_kernels.TRUST_SECONDS", 0.0)
     second = await ran(live, path, "c0")

@@ -11,6 +11,7 @@ PROMISES = {
     "tools:unknown": "A call of an unknown tool is a protocol error that names the nearest tool.",
     "tools:result:both": "A result is the same facts as structured data that fits its schema and as text, in both eras.",
     "tools:result:budget": "No result leaves over its budget, whatever the tool returns, and it says that it was cut.",
+    "tools:result:large": "While megabytes are cut to their budget, others are answered.",
     "tools:error:lanes": "What the caller can fix comes with code, sentence, hint and retryable; a crash comes as one line with an id.",
     "tools:annotations": "Annotations follow from the effect of the tool.",
     "tools:progress": "Progress of a long call reaches the client that asked for it.",

@@ -102,6 +102,13 @@ class Catalogue:
         """The tools this caller may see, in a fixed order."""
         return self._offered(principal.scopes, wish)
 
+    def names(self, principal: Principal) -> dict[str, list[str]]:
+        """The same by their toolsets."""
+        found: dict[str, list[str]] = {}
+        for tool in self.offered(principal):
+            found.setdefault(tool.toolset, []).append(tool.name)
+        return found
+
     def find(self, name: str, principal: Principal, wish: Selection | None = None) -> OfferedTool:
         """The tool of this name if it is offered. One that is hidden is unknown; one that only the token lacks is forbidden."""
         real = self._aliases.get(name, name)

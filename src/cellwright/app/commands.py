@@ -114,7 +114,7 @@ def http_page(workspace: "Workspace", server: "CellwrightServer", port: int) -> 
     # Cookies do not know ports: two servers on one machine must not take each other's away.
     visits = Visits(f"cellwright-{port}")
     page = Page(workspace, visits)
-    server.witness = page
+    server.calls.witness = page
     return page, visits
 
 

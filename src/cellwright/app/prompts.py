@@ -173,8 +173,7 @@ def prompts(names: NotebookNames) -> tuple[Prompt, ...]:
 
 def _templates() -> Iterator[Prompt]:
     for template in TEMPLATES.values():
-        arguments = tuple(PromptArgument(one.name, one.description, one.required) for one in template.arguments)
-        yield Prompt(template.name, template.title, template.description, arguments, template.prompt)
+        yield Prompt(template.name, template.title, template.description, template.arguments, template.prompt)
 
 
 def _with_path(name: str, text: str) -> Callable[[Mapping[str, str]], str]:

@@ -1,7 +1,7 @@
 """What a tool returned, as an answer within its budget: data for programs, text for the model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, cast
 
 from pydantic_core import to_json
@@ -13,6 +13,7 @@ from cellwright.core.tokens import MOST_TOKENS_PER_CHARACTER
 from cellwright.core.toolset import FailureShape, Image, Link, Reply
 
 TRUNCATED = "cellwright/truncated"
+LARGE_CHARACTERS = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,24 @@ class Answer:
 
 def compact_json(value: object) -> str:
     return to_json(value).decode("utf-8")
+
+
+def is_large(result: object) -> bool:
+    """Whether there is so much text in it that others would notice how long it takes to look through it."""
+    left = LARGE_CHARACTERS
+    inside = [result]
+    while inside and left > 0:
+        value = inside.pop()
+        if isinstance(value, str):
+            left -= len(value)
+        elif isinstance(value, dict):
+            inside.extend(cast("dict[str, object]", value).values())
+        elif isinstance(value, list | tuple):
+            inside.extend(cast("Sequence[object]", value))
+        elif is_dataclass(value):
+            inside.extend(getattr(value, one.name) for one in fields(value))
+        left -= 1
+    return left <= 0
 
 
 def answer_result(result: object, signature: Signature, tokens: int) -> Answer:

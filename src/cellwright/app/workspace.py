@@ -145,10 +145,7 @@ def make_workspace(
     )
 
     def offered(principal: Principal) -> dict[str, list[str]]:
-        names: dict[str, list[str]] = {}
-        for tool in catalogue.offered(principal):
-            names.setdefault(tool.toolset, []).append(tool.name)
-        return names
+        return catalogue.names(principal)
 
     notebooks = _live_notebooks(settings, changes, connect)
     database = open_database(database_location(settings), MIGRATIONS)
@@ -165,13 +162,7 @@ def make_workspace(
         workspace_toolset(info),
         finding_toolset(finder),
         exchange_toolset(exchange),
-        notebooks_toolset(notebooks),
-        editing_toolset(notebooks),
-        proposals_toolset(notebooks),
-        kernels_toolset(notebooks),
-        documents_toolset(notebooks, allow_hidden=settings.allow_hidden),
-        sessions_toolset(notebooks),
-        cells_toolset(notebooks, NotebookPath(settings.document_id) if settings.document_id else None),
+        *_notebook_toolsets(settings, notebooks),
         scratch_toolset(pads),
         scratch_plus_toolset(pads),
         thinking_toolset(thinking),
@@ -207,6 +198,18 @@ def make_workspace(
         exchange,
         prompts(NotebookNames(notebooks, None if connect is not None or named_servers(settings)[0] else settings.root)),
     )
+
+
+def _notebook_toolsets(settings: Settings, notebooks: LiveNotebooks) -> list[Toolset]:
+    return [
+        notebooks_toolset(notebooks),
+        editing_toolset(notebooks),
+        proposals_toolset(notebooks),
+        kernels_toolset(notebooks),
+        documents_toolset(notebooks, allow_hidden=settings.allow_hidden),
+        sessions_toolset(notebooks),
+        cells_toolset(notebooks, NotebookPath(settings.document_id) if settings.document_id else None),
+    ]
 
 
 def _pads(settings: Settings, database: Database, search: SearchIndex, changes: Changes) -> Pads:

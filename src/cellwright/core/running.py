@@ -23,8 +23,10 @@ class RunStatus(StrEnum):
     RUNNING = "running"
     DONE = "done"
     ERROR = "error"
+    """The code raised, or its result was lost."""
     INTERRUPTED = "interrupted"
     DIED = "died"
+    """The kernel died or was restarted under it."""
     NOT_RUN = "not_run"
 
     @property

@@ -5,10 +5,10 @@ import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Protocol
 
 from cellwright.core.errors import NotFound
+from cellwright.core.running import RunStatus
 from cellwright.core.types import Call, ReportProgress
 from cellwright.jupyter.kernel_channel import Message
 from cellwright.jupyter.model import Output
@@ -32,22 +32,6 @@ class Checkpoint:
 
     document: str
     save: Callable[[], Awaitable[None]]
-
-
-class RunState(StrEnum):
-    QUEUED = "queued"
-    RUNNING = "running"
-    DONE = "done"
-    ERROR = "error"
-    """The code raised, or its result was lost."""
-    INTERRUPTED = "interrupted"
-    DIED = "died"
-    """The kernel died or was restarted under it."""
-    NOT_RUN = "not_run"
-
-    @property
-    def ended(self) -> bool:
-        return self not in (RunState.QUEUED, RunState.RUNNING)
 
 
 class CellSink(Protocol):
@@ -87,7 +71,7 @@ class CellRunView:
     """A cell's run as it was at one moment."""
 
     cell_id: str
-    state: RunState
+    state: RunStatus
     outputs: tuple[Output, ...]
     omitted: Omitted
     execution_count: int | None
@@ -103,7 +87,7 @@ class ExecutionView:
 
     id: str
     kernel_id: str
-    state: RunState
+    state: RunStatus
     cells: tuple[CellRunView, ...]
     created: datetime
     started: datetime | None
@@ -112,7 +96,7 @@ class ExecutionView:
 
     @property
     def failed(self) -> bool:
-        return self.state.ended and self.state is not RunState.DONE
+        return self.state.ended and self.state is not RunStatus.DONE
 
 
 class CellRun:
@@ -121,7 +105,7 @@ class CellRun:
     def __init__(self, job: Job, displays: Displays, allowance: Allowance) -> None:
         self.job = job
         self.memory = MemoryOutputs(displays, allowance)
-        self.state = RunState.QUEUED
+        self.state = RunStatus.QUEUED
         self.begun = False
         """Whether the kernel said that it took up the code, as opposed to the request."""
         self.execution_count: int | None = None
@@ -179,15 +163,15 @@ class Execution:
         return self._over.is_set()
 
     @property
-    def state(self) -> RunState:
+    def state(self) -> RunStatus:
         states = [cell.state for cell in self.cells]
         if not self.ended:
-            begun = any(state is not RunState.QUEUED for state in states)
-            return RunState.RUNNING if begun else RunState.QUEUED
-        bad = [state for state in states if state is not RunState.DONE]
-        if self.cancelled and bad and RunState.DONE in states:
-            return RunState.INTERRUPTED
-        return next((state for state in bad if state is not RunState.NOT_RUN), bad[0] if bad else RunState.DONE)
+            begun = any(state is not RunStatus.QUEUED for state in states)
+            return RunStatus.RUNNING if begun else RunStatus.QUEUED
+        bad = [state for state in states if state is not RunStatus.DONE]
+        if self.cancelled and bad and RunStatus.DONE in states:
+            return RunStatus.INTERRUPTED
+        return next((state for state in bad if state is not RunStatus.NOT_RUN), bad[0] if bad else RunStatus.DONE)
 
     @property
     def ended_at(self) -> datetime | None:

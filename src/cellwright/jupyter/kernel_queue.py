@@ -9,17 +9,8 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from cellwright.core.errors import CellwrightError, LimitReached
-from cellwright.jupyter.executions import (
-    CellRun,
-    Checkpoint,
-    Clock,
-    Execution,
-    Executions,
-    Interrupt,
-    Job,
-    RunError,
-    RunState,
-)
+from cellwright.core.running import RunStatus
+from cellwright.jupyter.executions import CellRun, Checkpoint, Clock, Execution, Executions, Interrupt, Job, RunError
 from cellwright.jupyter.kernel import KernelConnection
 from cellwright.jupyter.kernel_channel import KernelGone, Message
 from cellwright.jupyter.kernel_request import ExecuteReply, KernelDied
@@ -172,7 +163,7 @@ class KernelQueue:
         finally:
             self._current = None
             self._close_cell(cell)
-        return cell.state is RunState.DONE
+        return cell.state is RunStatus.DONE
 
     async def _reach_kernel(self, cell: CellRun) -> bool:
         """First of all: a cell's old outputs must not go for a kernel that cannot be reached."""
@@ -185,7 +176,7 @@ class KernelQueue:
         return True
 
     def _take(self, execution: Execution, cell: CellRun, message: Message) -> None:
-        if cell.state is RunState.QUEUED:
+        if cell.state is RunStatus.QUEUED:
             self._note_start(execution, cell)
         cell.begun = cell.begun or message.type == "execute_input"
         if cell.state.ended and self._latest.get(cell.job.cell_id) is not cell:
@@ -195,7 +186,7 @@ class KernelQueue:
         deliver(message, self._displays, *sinks)
 
     def _note_start(self, execution: Execution, cell: CellRun) -> None:
-        cell.state = RunState.RUNNING
+        cell.state = RunStatus.RUNNING
         cell.started = self._clock()
         if self.kernel.restarts != self._known_restarts:
             self._known_restarts = self.kernel.restarts
@@ -208,13 +199,13 @@ class KernelQueue:
         if reply.incomplete:
             cell.notes.append("The connection to the kernel was cut for a moment: output may be missing")
         if reply.status == "ok":
-            cell.state = RunState.DONE
+            cell.state = RunStatus.DONE
         elif reply.status == "aborted" and cell.begun:
             # How kernels of some languages say that they were interrupted.
-            cell.state = RunState.INTERRUPTED
+            cell.state = RunStatus.INTERRUPTED
             cell.error = RunError("INTERRUPTED", "the kernel was interrupted while this ran")
         elif reply.status == "aborted":
-            cell.state = RunState.NOT_RUN
+            cell.state = RunStatus.NOT_RUN
             cell.error = RunError(
                 "NOT_RUN",
                 "the kernel dropped it, because what ran before it failed or was interrupted",
@@ -222,23 +213,23 @@ class KernelQueue:
             )
         else:
             interrupted = execution.cancelled or reply.ename == "KeyboardInterrupt"
-            cell.state = RunState.INTERRUPTED if interrupted else RunState.ERROR
+            cell.state = RunStatus.INTERRUPTED if interrupted else RunStatus.ERROR
             cell.error = RunError(reply.ename, reply.evalue, reply.traceback)
 
     def _note_failure(self, execution: Execution, cell: CellRun, error: CellwrightError) -> None:
         cell.error = RunError(error.code, error.message, hint=error.hint)
         if isinstance(error, KernelDied | KernelGone):
-            cell.state = RunState.DIED
+            cell.state = RunStatus.DIED
             self._known_restarts = self.kernel.restarts
             # What was submitted after a restart that we were told of waits for the new kernel, not for this one.
             self._drop_waiting("the kernel died before its turn, and its variables are lost", execution.generation)
         else:
-            cell.state = RunState.ERROR if cell.state is RunState.RUNNING else RunState.NOT_RUN
+            cell.state = RunStatus.ERROR if cell.state is RunStatus.RUNNING else RunStatus.NOT_RUN
 
     def _close_cell(self, cell: CellRun) -> None:
         cell.ended = self._clock()
         if not cell.state.ended:
-            cell.state = RunState.ERROR
+            cell.state = RunStatus.ERROR
             cell.error = RunError("INTERNAL_ERROR", "cellwright stopped watching it; the kernel may go on running it")
         if cell.job.sink is not None:
             cell.job.sink.end(cell.execution_count)
@@ -246,7 +237,7 @@ class KernelQueue:
                 cell.notes.append(f"The notebook does not show this run: {cell.job.sink.detached}")
 
     def _skip(self, cell: CellRun, why: str) -> None:
-        cell.state = RunState.NOT_RUN
+        cell.state = RunStatus.NOT_RUN
         cell.ended = self._clock()
         cell.error = cell.error or RunError("NOT_RUN", why)
         if cell.job.sink is not None:
@@ -254,7 +245,7 @@ class KernelQueue:
 
     def _skip_rest(self, execution: Execution, why: str) -> None:
         for cell in execution.cells:
-            if cell.state is RunState.QUEUED:
+            if cell.state is RunStatus.QUEUED:
                 self._skip(cell, why)
 
     def _drop_waiting(self, why: str, newest: int) -> None:
@@ -276,7 +267,7 @@ class KernelQueue:
         async with self._interrupting:
             current = self._current
             # Before our code has begun the kernel is busy with somebody else's: theirs is not ours to interrupt.
-            if current is not None and current[0] is execution and current[1].state is RunState.RUNNING:
+            if current is not None and current[0] is execution and current[1].state is RunStatus.RUNNING:
                 await self._interrupt()
 
     async def _stop_late(self, execution: Execution) -> None:

@@ -13,7 +13,6 @@ from cellwright.core.running import (
     NoKernel,
     Run,
     RunProblem,
-    RunStatus,
     RunView,
     Shown,
 )
@@ -122,7 +121,7 @@ class _Run:
         found = self._execution.view()
         return RunView(
             found.id,
-            RunStatus(found.state.value),
+            found.state,
             tuple(_outcome(cell) for cell in found.cells),
             found.created,
             found.started,
@@ -143,7 +142,7 @@ def _outcome(cell: CellRunView) -> CellOutcome:
     error = cell.error
     return CellOutcome(
         cell.cell_id,
-        RunStatus(cell.state.value),
+        cell.state,
         tuple(_nbformat(output_json(output)) for output in cell.outputs),
         cell.execution_count,
         None if error is None else RunProblem(error.name, error.value, error.hint),

@@ -7,9 +7,10 @@ from urllib.parse import quote
 
 from cellwright.core.clean import clean, clean_html
 from cellwright.core.graphemes import may_split
+from cellwright.core.running import RunStatus
 from cellwright.core.sight import has_controls, seen
 from cellwright.core.toolset import Image
-from cellwright.jupyter.executions import CellRunView, ExecutionView, RunState
+from cellwright.jupyter.executions import CellRunView, ExecutionView
 from cellwright.jupyter.images import FittedImage, fit_output_image
 from cellwright.jupyter.model import Cell, DataOutput, ErrorOutput, JsonObject, Output, StreamOutput
 from cellwright.jupyter.paths import DocPath
@@ -231,7 +232,7 @@ def _error(cell: CellRunView) -> JsonObject:
     assert cell.error is not None
     value = cut_text(clean(cell.error.value).text, 1_000)[0]
     hint = cell.error.hint or (
-        "mend the cell with edit_nb_cell, then run it again" if cell.state is RunState.ERROR else ""
+        "mend the cell with edit_nb_cell, then run it again" if cell.state is RunStatus.ERROR else ""
     )
     return {"ename": clean(cell.error.name).text, "evalue": value, "cell_id": cell.cell_id, "hint": hint}
 

@@ -41,7 +41,7 @@ class Engine:
         self._endpoint = HttpEndpoint(server, self._settings.max_body)
         self.admitted = Admitted()
         self._page = Page(workspace, None, in_jupyter=True) if self._settings.page else None
-        server.witness = self._page
+        server.calls.witness = self._page
         self.protocol = self._gate()
         self.tools_list = tools_list(self.protocol)
         self.tools_call = tools_call(self.protocol)

@@ -1,11 +1,10 @@
 """Our tools and resources as an MCP server, on the SDK's low-level class."""
 
-import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from secrets import token_hex
-from typing import Any, Protocol
+from typing import Any
 
 from mcp import MCPError
 from mcp import types as wire
@@ -16,6 +15,7 @@ from pydantic import Field
 from cellwright.app.catalogue import Catalogue, OfferedTool, Selection
 from cellwright.app.gate import PRINCIPAL_KEY
 from cellwright.app.log import log_event
+from cellwright.app.protocol.calls import Observe, Recorder, ToolCalls
 from cellwright.app.protocol.convert import (
     UI_EXTENSION,
     as_result,
@@ -26,7 +26,7 @@ from cellwright.app.protocol.convert import (
 )
 from cellwright.app.protocol.watching import Context, Watching
 from cellwright.app.requests import MODERN
-from cellwright.app.results import Answer, answer_error, answer_result, masked, masked_text
+from cellwright.app.results import answer_error, masked_text
 from cellwright.app.tasks import Task, Tasks
 from cellwright.core.errors import INTERNAL_ERROR, INTERNAL_MESSAGE, CellwrightError, InvalidUri, NotFound
 from cellwright.core.prompts import Prompt
@@ -41,31 +41,6 @@ HEADER_TOOLSETS = "x-mcp-toolsets"
 HEADER_TOOLS = "x-mcp-tools"
 HEADER_EXCLUDE = "x-mcp-exclude-tools"
 HEADER_READ_ONLY = "x-mcp-readonly"
-
-Observe = Callable[[str, str, float], None]
-"""Told of every tool call: tool, outcome, seconds."""
-
-
-class Recorder(Protocol):
-    """Who keeps what was done. Both are called on the path of a request and must return at once."""
-
-    def called(self, call: Call, tool: str, arguments: Mapping[str, Any], outcome: str) -> None: ...
-
-    def left(self, session_key: str) -> None:
-        """A handshake-era connection ended."""
-        ...
-
-
-class Witness(Protocol):
-    """Who is shown calls while they are made. Both are called on the path of a request and must return at once."""
-
-    def began(self, call: Call, tool: str, arguments: Mapping[str, Any]) -> object:
-        """What `ended` is to be given back."""
-        ...
-
-    def ended(self, call: Call, begun: Any, outcome: str, seconds: float, texts: Sequence[str]) -> None:  # noqa: ANN401 - the witness's own
-        """`texts` are what the model reads; none if the call was cancelled."""
-        ...
 
 
 class TaskParams(wire.RequestParams):
@@ -124,14 +99,10 @@ class CellwrightServer(Server[None]):
         self._prompts = {prompt.name: prompt for prompt in prompts}
         self._resources = {provider.scheme: provider for provider in resources}
         self._tasks = tasks
-        self._result_tokens = result_tokens
         self._local = local
-        self._observe = observe
-        self._recorder = recorder
-        self.witness: Witness | None = None
-        """Set before the first request is served."""
         self._connected: set[str] = set()
         self._secrets = [secret.reveal() for secret in secrets if len(secret.reveal()) >= SHORTEST_SECRET]
+        self.calls = ToolCalls(result_tokens, self._secrets, observe, recorder)
         self.extensions |= {TASKS_EXTENSION: {}, UI_EXTENSION: {"mimeTypes": [VIEW_MIME]}}
         # Not by the constructor, whose type does not know the shape of a task.
         self.add_request_handler("tools/call", wire.CallToolRequestParams, self.call_tool)
@@ -190,52 +161,16 @@ class CellwrightServer(Server[None]):
         self._tell_when_it_leaves(ctx, call)
         if offered.tool.long and _knows_tasks(ctx):
             return await self._call_as_task(call, offered, arguments)
-        return as_result(await self._run(call, offered, arguments))
-
-    async def _run(self, call: Call, offered: OfferedTool, arguments: Mapping[str, Any]) -> Answer:
-        """One call of one tool: arguments checked, work done, failures in words, size bounded, all of it logged."""
-        started = time.perf_counter()
-        outcome = "cancelled"
-        answer = Answer(())
-        begun = self.witness.began(call, offered.name, arguments) if self.witness is not None else None
-        try:
-            taken = offered.signature.parse(arguments)
-            first = (offered.service, call) if offered.signature.takes_call else (offered.service,)
-            result = await offered.tool.function(*first, **taken)
-            answer = masked(answer_result(result, offered.signature, self._result_tokens), self._secrets)
-            outcome = "failed" if answer.failed else "ok"
-        except CellwrightError as error:
-            outcome = error.code
-            answer = answer_error(error, offered.failure)
-        except Exception:  # noqa: BLE001 - the edge of the process: a crash is logged whole and told in one line
-            outcome = INTERNAL_ERROR
-            log_event("crash", level=40, exc_info=True, tool=offered.name, request=call.request_id)
-            answer = answer_error(_Crash(f"{INTERNAL_MESSAGE} {call.request_id}"), offered.failure)
-        finally:
-            spent = time.perf_counter() - started
-            self._observe(offered.name, outcome, spent)
-            if self._recorder is not None:
-                self._recorder.called(call, offered.name, arguments, outcome)
-            if self.witness is not None:
-                texts = [part for part in answer.content if isinstance(part, str)]
-                self.witness.ended(call, begun, outcome, spent, texts)
-            log_event(
-                "tool",
-                tool=offered.name,
-                outcome=outcome,
-                ms=spent * 1000,
-                principal=call.principal.id,
-                request=call.request_id,
-            )
-        return answer
+        return as_result(await self.calls.run(call, offered, arguments))
 
     def _tell_when_it_leaves(self, ctx: Context, call: Call) -> None:
         """The session of a handshake-era connection ends with it."""
-        if self._recorder is None or call.connection is None or call.session in self._connected:
+        recorder = self.calls.recorder
+        if recorder is None or call.connection is None or call.session in self._connected:
             return
         self._connected.add(call.session)
         stack = ctx.session._connection.exit_stack  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        stack.callback(self._recorder.left, call.session)
+        stack.callback(recorder.left, call.session)
         stack.callback(self._connected.discard, call.session)
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
@@ -252,7 +187,7 @@ class CellwrightServer(Server[None]):
 
             # Whoever leaves a task, leaves it running; it is cancelled by a request that says so.
             owned = replace(call, report=note, may_have_left=False)
-            answer = await self._run(owned, offered, arguments)
+            answer = await self.calls.run(owned, offered, arguments)
             return {"result": as_result(answer).model_dump(by_alias=True, mode="json", exclude_none=True)}
 
         try:
@@ -414,11 +349,6 @@ class CellwrightServer(Server[None]):
         """What a handshake-era client is told: resource lists change; tools never do."""
         told = notification_options or NotificationOptions(resources_changed=True)
         return super().create_initialization_options(told, experimental_capabilities, extensions)
-
-
-class _Crash(CellwrightError):
-    code = INTERNAL_ERROR
-    meaning = "cellwright failed inside. The operator's log has the details; the same call may or may not work again."
 
 
 def _connection_name(ctx: Context) -> str | None:

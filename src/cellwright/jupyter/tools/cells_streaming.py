@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from cellwright.core.clean import clean
+from cellwright.core.running import RunStatus
 from cellwright.core.types import Call
-from cellwright.jupyter.executions import Execution, ExecutionView, RunState, call_cancelled
+from cellwright.jupyter.executions import Execution, ExecutionView, call_cancelled
 from cellwright.jupyter.model import DataOutput, ErrorOutput, Output, StreamOutput
 
 NEWS_CHARACTERS = 4_000
@@ -48,8 +49,8 @@ def _changed_lines(told: str, now: str) -> str:
     return "".join(lines[same:])
 
 
-def _still(state: RunState, elapsed: float) -> str:
-    if state is RunState.QUEUED:
+def _still(state: RunStatus, elapsed: float) -> str:
+    if state is RunStatus.QUEUED:
         return f"waiting for the kernel since {elapsed:.0f} s"
     return f"running since {elapsed:.0f} s, no new output"
 

@@ -7,9 +7,9 @@ from types import MappingProxyType
 from cellwright.core.formats import srcmd
 from cellwright.core.formats.model import Book, Kind
 from cellwright.thinking.templates.descriptions import DESCRIPTIONS
-from cellwright.thinking.templates.model import Argument, Template
+from cellwright.thinking.templates.model import Template
 
-__all__ = ["TEMPLATES", "Argument", "Template"]
+__all__ = ["TEMPLATES", "Template"]
 
 
 def _text(name: str) -> str:

@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cellwright.thinking.templates.model import Argument
+from cellwright.core.prompts import PromptArgument
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
     description: str
     steps: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[PromptArgument, ...]
 
 
-def _asks(name: str, description: str) -> tuple[Argument, ...]:
-    more = Argument("context", "What is known already: facts, limits, what was tried.")
-    return (Argument(name, description, required=True), more)
+def _asks(name: str, description: str) -> tuple[PromptArgument, ...]:
+    more = PromptArgument("context", "What is known already: facts, limits, what was tried.")
+    return (PromptArgument(name, description, required=True), more)
 
 
 _PROBLEM = _asks("problem", "What is to be solved or decided.")

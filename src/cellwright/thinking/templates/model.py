@@ -5,18 +5,10 @@ from dataclasses import dataclass
 
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.formats.model import Book
+from cellwright.core.prompts import PromptArgument
 
 MAX_VALUE = 4_000
 """Characters of an argument that a prompt repeats; what is longer belongs into the notebook."""
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """What a caller may say when asking for a template's prompt."""
-
-    name: str
-    description: str
-    required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +17,7 @@ class Template:
     title: str
     description: str
     """One sentence: when to take it."""
-    arguments: tuple[Argument, ...]
+    arguments: tuple[PromptArgument, ...]
     book: Book
     steps: str
     """How to work with it, as the prompt says it after the beginning."""

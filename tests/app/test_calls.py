@@ -1,0 +1,61 @@
+"""One call of one tool, and what others notice of it."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+from cellwright.app.catalogue import OfferedTool
+from cellwright.app.protocol.calls import ToolCalls
+from cellwright.app.results import is_large
+from cellwright.core.toolset import Reply, read
+from cellwright.core.types import ALL_SCOPES, Call, Principal
+from requirements import requirement
+
+CALLER = Call(Principal("anna", ALL_SCOPES))
+
+
+async def novel(ended: asyncio.Event) -> dict[str, str]:
+    """A result of 20 MB."""
+    ended.set()
+    return {"text": "It was a dark and stormy night. " * 650_000}
+
+
+@requirement("tools:result:large")
+@pytest.mark.anyio
+async def test_a_large_result_keeps_nobody_waiting() -> None:
+    ended = asyncio.Event()
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        await ended.wait()
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    calls = ToolCalls(6_000, (), lambda _tool, _outcome, _seconds: None)
+    waiting = asyncio.create_task(others())
+    answer = await calls.run(CALLER, OfferedTool(read(novel), "tests", ended), {})
+    waiting.cancel()
+    with suppress(asyncio.CancelledError):
+        await waiting
+    assert "cellwright/truncated" in answer.meta
+    # On the loop itself they would have had no turn between the work's end and the answer.
+    assert turns > 10
+
+
+@requirement("tools:result:large")
+@pytest.mark.parametrize(
+    ("result", "large"),
+    [
+        ({"text": "x" * 400_000}, False),
+        ({"text": "x" * 600_000}, True),
+        ({"cells": [{"source": "x" * 1_000}] * 600}, True),
+        (list(range(600_000)), True),
+        (Reply({"a": 1}, ("x" * 600_000,)), True),
+        (None, False),
+    ],
+)
+def test_what_is_large_is_known_before_it_is_looked_through(result: object, large: bool) -> None:
+    assert is_large(result) is large
