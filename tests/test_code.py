@@ -18,6 +18,7 @@ EDGES = {
     "app/files.py": 1,  # a half-written file is removed, then the same exception goes on
     "app/protocol/calls.py": 1,  # a crash in a tool
     "app/protocol/server.py": 1,  # a crash in a resource
+    "storage/workers.py": 1,  # what goes wrong in a thread is raised where it is waited for
 }
 
 

@@ -128,6 +128,11 @@ class Catalogue:
         """The scope a call of this tool needs; None for a tool that no token could call here."""
         return self._needed.get(self._aliases.get(name, name))
 
+    def is_long(self, name: str) -> bool:
+        """Whether a call of this tool may take a while; also of a name that nothing has."""
+        offered = self._tools.get(self._aliases.get(name, name))
+        return offered is None or offered.tool.long
+
     def schema_with_headers(self, name: str) -> dict[str, Any] | None:
         """The input schema of a tool, offered or not, some argument of which a client repeats in a header; None for all others."""
         offered = self._tools.get(self._aliases.get(name, name))

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from types import FrameType
-from typing import cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -148,13 +148,39 @@ def _answer(make: Callable[[], tuple[str, str]]) -> App:
     return app
 
 
+class _JoiningTransport:
+    """What is written in one turn of the loop leaves at once: uvicorn writes head and body apart, and each of them wakes the client."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._written: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the transport has
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if data and not self._written:
+            asyncio.get_running_loop().call_soon(self._send)
+        if data:
+            self._written.append(data)
+
+    def close(self) -> None:
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        if self._written and not self._transport.is_closing():
+            self._transport.write(b"".join(self._written))
+        self._written.clear()
+
+
 class _ImpatientProtocol(H11Protocol):
     """uvicorn's HTTP that does not wait for ever for the head of a request: nobody needs a token to begin one."""
 
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", _JoiningTransport(transport)))
         self._wait_for_head()
 
     def data_received(self, data: bytes) -> None:

@@ -1,7 +1,7 @@
 """What a tool returned, as an answer within its budget: data for programs, text for the model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any, cast
 
 from pydantic_core import to_json
@@ -36,15 +36,18 @@ def is_large(result: object) -> bool:
     inside = [result]
     while inside and left > 0:
         value = inside.pop()
-        if isinstance(value, str):
-            left -= len(value)
-        elif isinstance(value, dict):
-            inside.extend(cast("dict[str, object]", value).values())
-        elif isinstance(value, list | tuple):
-            inside.extend(cast("Sequence[object]", value))
-        elif is_dataclass(value):
-            inside.extend(getattr(value, one.name) for one in fields(value))
         left -= 1
+        match value:
+            case str():
+                left -= len(value)
+            case dict():
+                inside += cast("dict[str, object]", value).values()
+            case list() | tuple():
+                inside += cast("Sequence[object]", value)
+            case _ if is_dataclass(value):
+                inside += [getattr(value, name) for name in type(value).__dataclass_fields__]
+            case _:
+                pass
     return left <= 0
 
 

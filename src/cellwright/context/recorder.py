@@ -1,6 +1,7 @@
 """Records what is done, by itself: every tool call goes into the session of its caller, in memory, and from there to the database.
 
-`called` costs a few microseconds; the database is written in the background, all open sessions of a moment in one transaction.
+`called` costs a few microseconds: what a call was about is found out with the next write, which is made in the background, all open
+sessions of a moment in one transaction.
 """
 
 import asyncio
@@ -23,6 +24,8 @@ IDLE_SECONDS = 1_800.0
 FLUSH_SECONDS = 0.5
 MOST_TOUCHED = 2_000
 MOST_TOPICS = 12
+MOST_NOTED = 256
+"""Calls that wait to be looked at: their arguments are in memory as long."""
 WORKED = frozenset({"ok", "failed"})
 """Outcomes of calls that were done; `failed` is a cell that raised."""
 
@@ -42,6 +45,17 @@ TraceOf = Callable[[str, Mapping[str, Any]], Trace]
 
 async def _nothing() -> None:
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    """A call that was made, not looked at yet."""
+
+    call: Call
+    tool: str
+    arguments: Mapping[str, Any]
+    outcome: str
+    moment: float
 
 
 @dataclass
@@ -114,6 +128,7 @@ class Recorder:
         self._prepare = prepare
         self._module_of = module_of
         self._flushed = flushed
+        self._noted: list[_Noted] = []
         self._live: dict[str, _Live] = {}
         self._ended: list[tuple[_Live, float]] = []
         self._writing: asyncio.Task[None] | None = None
@@ -123,14 +138,15 @@ class Recorder:
 
     def called(self, call: Call, tool: str, arguments: Mapping[str, Any], outcome: str) -> None:
         """Note one call. Never waits."""
-        now = self._clock()
-        live = self._session_at(call, now)
-        live.note(self._trace_of(tool, arguments), outcome, now)
+        self._noted.append(_Noted(call, tool, arguments, outcome, self._clock()))
+        if len(self._noted) >= MOST_NOTED:
+            self._look_at_noted()
         if self._writing is None or self._writing.done():
             self._writing = asyncio.get_running_loop().create_task(self._write_soon())
 
     def left(self, session_key: str) -> None:
         """A connection ended, and its session with it."""
+        self._look_at_noted()
         live = self._live.pop(session_key, None)
         if live is not None:
             self._ended.append((live, self._clock()))
@@ -138,6 +154,12 @@ class Recorder:
                 # Without a loop there is nobody left to serve; `close` writes it.
                 if self._writing is None or self._writing.done():
                     self._writing = asyncio.get_running_loop().create_task(self._write_soon())
+
+    def _look_at_noted(self) -> None:
+        noted, self._noted = self._noted, []
+        for one in noted:
+            live = self._session_at(one.call, one.moment)
+            live.note(self._trace_of(one.tool, one.arguments), one.outcome, one.moment)
 
     def _session_at(self, call: Call, now: float) -> _Live:
         live = self._live.get(call.session)
@@ -153,6 +175,7 @@ class Recorder:
 
     def current(self, call: Call) -> Session | None:
         """The caller's session as it is at this moment."""
+        self._look_at_noted()
         live = self._live.get(call.session)
         if live is None or self._clock() - live.last > self._idle:
             return None
@@ -160,6 +183,7 @@ class Recorder:
 
     def session_id(self, call: Call) -> str:
         """The id of the session this call belongs to; a new one if it is the first."""
+        self._look_at_noted()
         return self._session_at(call, self._clock()).id
 
     def _topics(self, live: _Live) -> tuple[str, ...]:
@@ -183,6 +207,7 @@ class Recorder:
     async def flush(self) -> None:
         """Write what has changed. When this returns, it is on disk."""
         await self._prepare()
+        self._look_at_noted()
         for key, live in tuple(self._live.items()):
             if self._clock() - live.last > self._idle:
                 self._ended.append((self._live.pop(key), live.last))
@@ -224,6 +249,7 @@ class Recorder:
             self._writing.cancel()
             with suppress(asyncio.CancelledError):
                 await self._writing
+        self._look_at_noted()
         now = self._clock()
         self._ended += [(live, now) for live in self._live.values()]
         self._live = {}

@@ -108,4 +108,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def _weigh(kinds: bytes, weights: dict[bytes, float]) -> float:
-    return sum(kinds.count(pattern) * weight for pattern, weight in weights.items())
+    total = 0.0
+    for pattern, weight in weights.items():
+        total += kinds.count(pattern) * weight
+    return total

@@ -4,7 +4,9 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from queue import SimpleQueue
 from typing import Generic, Protocol, TypeVar
 
 from cellwright.core.errors import DeadlineExceeded
@@ -83,12 +85,19 @@ def too_long() -> DeadlineExceeded:
 
 
 class Workers(Generic[C]):
-    """A few threads with one connection each."""
+    """A few threads with one connection each, begun when there is work for them.
+
+    Not the library's pool: its futures, one for the thread and one for the loop, cost a third of a short transaction.
+    """
 
     def __init__(self, name: str, count: int, connect: Callable[[], C]) -> None:
-        self._pool = ThreadPoolExecutor(count, thread_name_prefix=name)
+        self._name = name
+        self._count = count
         self._connect = connect
         self._connections: dict[int, C] = {}
+        self._orders: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._under_way = 0
         self._closed = False
 
     async def run(self, work: Callable[[C, Job], T]) -> T:
@@ -97,17 +106,40 @@ class Workers(Generic[C]):
             raise errors.closed()
         job = Job()
         loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+        self._orders.put(lambda: self._do(work, job, loop, answer))
+        self._under_way += 1
+        if len(self._threads) < min(self._under_way, self._count):
+            # A program that ends without closing leaves these as a power cut would, not waiting for work for ever.
+            thread = threading.Thread(target=self._serve, name=f"{self._name}-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
         try:
-            return await loop.run_in_executor(self._pool, self._run, work, job)
+            return await answer
         except asyncio.CancelledError:
             job.abandoned = True
             if job.interrupt:
                 loop.run_in_executor(None, job.stop)
             raise
+        finally:
+            self._under_way -= 1
 
-    def _run(self, work: Callable[[C, Job], T], job: Job) -> T:
-        job.begin()
-        return work(self.connection(), job)
+    def _serve(self) -> None:
+        while (order := self._orders.get()) is not None:
+            order()
+            del order  # what it holds is not needed until the next one comes
+
+    def _do(
+        self, work: Callable[[C, Job], T], job: Job, loop: asyncio.AbstractEventLoop, answer: "asyncio.Future[T]"
+    ) -> None:
+        try:
+            job.begin()
+            done = partial(_settle, answer, work(self.connection(), job))
+        except BaseException as error:  # noqa: BLE001 - the edge of the thread: whoever waits gets it
+            done = partial(_fail, answer, error)
+        with suppress(RuntimeError):
+            # The loop may be closed: then nobody waits.
+            loop.call_soon_threadsafe(done)
 
     def connection(self) -> C:
         """This thread's connection, made if it has none."""
@@ -128,6 +160,19 @@ class Workers(Generic[C]):
         await asyncio.to_thread(self._end)
 
     def _end(self) -> None:
-        self._pool.shutdown(wait=True)
+        for _ in self._threads:
+            self._orders.put(None)
+        for thread in self._threads:
+            thread.join()
         while self._connections:
             self._connections.popitem()[1].close()
+
+
+def _settle(answer: "asyncio.Future[T]", result: T) -> None:
+    if not answer.done():
+        answer.set_result(result)
+
+
+def _fail(answer: "asyncio.Future[T]", error: BaseException) -> None:
+    if not answer.done():
+        answer.set_exception(error)

@@ -62,4 +62,13 @@ ONLY_FAILED = (
     "CREATE INDEX thinking_cells_failed ON thinking_cells (owner, notebook) WHERE failed = 1",
 )
 
-MIGRATIONS = (Migration("thinking", 1, TABLES), Migration("thinking", 2, ONLY_FAILED))
+NOT_BY_USE = (
+    # Every change of a notebook moved it in there; what it saved is a look through a few thousand rows now and then.
+    "DROP INDEX thinking_notebooks_by_use",
+)
+
+MIGRATIONS = (
+    Migration("thinking", 1, TABLES),
+    Migration("thinking", 2, ONLY_FAILED),
+    Migration("thinking", 3, NOT_BY_USE),
+)

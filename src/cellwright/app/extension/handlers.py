@@ -204,7 +204,14 @@ class EngineHandler(JsonHandler):
             await answer_by(self, choose(self._engine), scope, b"".join(self._chunks), self.gone)
 
 
-class McpHandler(EngineHandler):
+class ProgramHandler(EngineHandler):
+    """A route for programs, which give their token each time."""
+
+    def set_secure_cookie(self, *_name_and_value: object, **_options: object) -> None:
+        """Jupyter would answer every token with a login cookie: what a program keeps by itself would let it in without the token."""
+
+
+class McpHandler(ProgramHandler):
     """The protocol, both eras."""
 
     SUPPORTED_METHODS = ("GET", "POST", "DELETE")
@@ -215,7 +222,7 @@ class McpHandler(EngineHandler):
     post = delete = get
 
 
-class ToolsListHandler(EngineHandler):
+class ToolsListHandler(ProgramHandler):
     """The tools of this caller, for programs that do not speak MCP."""
 
     SUPPORTED_METHODS = ("GET",)
@@ -224,7 +231,7 @@ class ToolsListHandler(EngineHandler):
         await self.pass_on(lambda engine: engine.tools_list)
 
 
-class ToolsCallHandler(EngineHandler):
+class ToolsCallHandler(ProgramHandler):
     """One call of one tool, for programs that do not speak MCP."""
 
     SUPPORTED_METHODS = ("POST",)

@@ -1,10 +1,11 @@
 """Our tools and resources as an MCP server, on the SDK's low-level class."""
 
+import copy
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from secrets import token_hex
-from typing import Any
+from typing import Any, Self
 
 from mcp import MCPError
 from mcp import types as wire
@@ -340,6 +341,16 @@ class CellwrightServer(Server[None]):
             finally:
                 await self._tasks.close()
 
+    def without_life(self) -> Self:
+        """The same server for a second way in: what lives as long as the first does is not begun twice."""
+        twin = copy.copy(self)
+        twin.lifespan = _no_life
+        return twin
+
+    def is_long(self, name: str) -> bool:
+        """Whether a call of this tool may take a while; also of a name that nothing has."""
+        return self._catalogue.is_long(name)
+
     def create_initialization_options(
         self,
         notification_options: NotificationOptions | None = None,
@@ -349,6 +360,11 @@ class CellwrightServer(Server[None]):
         """What a handshake-era client is told: resource lists change; tools never do."""
         told = notification_options or NotificationOptions(resources_changed=True)
         return super().create_initialization_options(told, experimental_capabilities, extensions)
+
+
+@asynccontextmanager
+async def _no_life(_server: Server[None]) -> AsyncGenerator[None]:
+    yield None
 
 
 def _connection_name(ctx: Context) -> str | None:

@@ -140,7 +140,13 @@ class Watching:
         async with anyio.create_task_group() as senders:
             self._senders = senders
             coalescer = Coalescer(self.announce)
-            stop = self._changes.subscribe(coalescer)
+
+            def heard(change: Change) -> None:
+                # Nearly every change of nearly every server: nobody is there to be told.
+                if self._listeners or self._watchers:
+                    coalescer(change)
+
+            stop = self._changes.subscribe(heard)
             try:
                 yield
             finally:
