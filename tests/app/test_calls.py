@@ -2,12 +2,14 @@
 
 import asyncio
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from cellwright.app.catalogue import OfferedTool
 from cellwright.app.protocol.calls import ToolCalls
-from cellwright.app.results import is_large
+from cellwright.app.results import write_result
+from cellwright.core.arguments import signature_of
 from cellwright.core.toolset import Reply, read
 from cellwright.core.types import ALL_SCOPES, Call, Principal
 from requirements import requirement
@@ -15,7 +17,7 @@ from requirements import requirement
 CALLER = Call(Principal("anna", ALL_SCOPES))
 
 
-async def novel(ended: asyncio.Event) -> dict[str, str]:
+async def novel(ended: asyncio.Event) -> dict[str, Any]:
     """A result of 20 MB."""
     ended.set()
     return {"text": "It was a dark and stormy night. " * 650_000}
@@ -52,10 +54,10 @@ async def test_a_large_result_keeps_nobody_waiting() -> None:
         ({"text": "x" * 400_000}, False),
         ({"text": "x" * 600_000}, True),
         ({"cells": [{"source": "x" * 1_000}] * 600}, True),
-        (list(range(600_000)), True),
+        ({"numbers": list(range(600_000))}, True),
         (Reply({"a": 1}, ("x" * 600_000,)), True),
-        (None, False),
+        ({}, False),
     ],
 )
-def test_what_is_large_is_known_before_it_is_looked_through(result: object, large: bool) -> None:
-    assert is_large(result) is large
+def test_what_is_large_is_known_before_it_is_cut(result: object, large: bool) -> None:
+    assert write_result(result, signature_of(novel)).is_large is large

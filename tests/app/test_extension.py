@@ -21,6 +21,7 @@ from support import until
 
 ERAS = ["auto", "legacy"]
 Start = Callable[..., ExtensionProcess]
+ALLOWED_ORIGIN = "https://app.example"
 OWN_SERVER = pytest.mark.timeout(150)
 """For tests that start servers of their own, which takes long where the machine is busy."""
 
@@ -47,6 +48,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExtensionProcess]:
     process = ExtensionProcess(
         tmp_path_factory.mktemp("hub"),
         "--CellwrightExtension.options={'toolsets': 'all', 'max_body': 100000, 'rate': 0}",
+        f"--ServerApp.allow_origin={ALLOWED_ORIGIN}",
         variant="probe_extension",
         config=USERS,
         base_path="/user/x/",
@@ -181,6 +183,19 @@ def test_a_foreign_page_or_name_is_refused_with_a_valid_token(stock: ExtensionPr
         assert "access-control-allow-origin" not in answer.headers
 
 
+@requirement("extension:enter:origin")
+def test_a_page_of_an_allowed_origin_may_call(hub: ExtensionProcess) -> None:
+    asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization, mcp-method"}
+    may = httpx2.options(hub.mcp, headers={"Origin": ALLOWED_ORIGIN, **asks})
+    assert (may.status_code, may.headers["access-control-allow-origin"]) == (204, ALLOWED_ORIGIN)
+    assert {"authorization", "mcp-method", "mcp-name"} <= set(may.headers["access-control-allow-headers"].split(", "))
+    answer = post(hub.mcp, LIST, **bearer("token-alice"), Origin=ALLOWED_ORIGIN)
+    assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, ALLOWED_ORIGIN)
+    assert "mcp-session-id" in answer.headers["access-control-expose-headers"]
+    assert refusal(httpx2.options(hub.mcp, headers={"Origin": "https://evil.example", **asks})) == 403
+    assert refusal(post(hub.mcp, LIST, **bearer("token-alice"), Origin="https://evil.example")) == 403
+
+
 @requirement("extension:enter:refused")
 def test_a_login_cookie_alone_is_not_enough(stock: ExtensionProcess) -> None:
     """A page of another site can make a browser send the cookie; only pages of this server know the XSRF value."""
@@ -201,7 +216,7 @@ def test_other_methods_and_kinds_are_refused(stock: ExtensionProcess) -> None:
     for method in ("PUT", "PATCH"):
         answer = httpx2.request(method, stock.mcp, headers=stock.headers)
         assert refusal(answer) == 405
-        assert answer.headers["allow"] == "GET, POST, DELETE"
+        assert answer.headers["allow"] == "GET, POST, DELETE, OPTIONS"
     assert refusal(post(stock.mcp, LIST, **stock.headers, **{"Content-Type": "text/plain"})) == 415
 
 
@@ -278,10 +293,12 @@ def test_a_client_without_cookies_keeps_its_session(stock: ExtensionProcess) -> 
         assert "workspace_status" in answer.text
 
 
-@requirement("extension:who:shared-token")
+@requirement("extension:who:shared-token", "extension:who:no-cookie")
 def test_the_holder_of_the_one_token_is_one_caller(stock: ExtensionProcess) -> None:
     request = modern("tools/call", name="workspace_status", arguments={})
     with httpx2.Client(headers=stock.headers) as with_cookies:
+        assert "set-cookie" not in with_cookies.post(stock.mcp, **request).headers
+        assert "set-cookie" in with_cookies.get(f"{stock.url}/api/status").headers
         answers = [with_cookies.post(stock.mcp, **request) for _ in range(2)]
     answers.append(post(stock.mcp, request, **stock.headers))
     assert {answer.json()["result"]["structuredContent"]["you"] for answer in answers} == {"jupyter"}

@@ -17,7 +17,7 @@ from cellwright.app.finding.ranking import ranked, snippet
 from cellwright.app.finding.sources import ProjectPlace
 from cellwright.app.finding.texts import MOST_PIECES, book_entries, book_of, file_entries
 from cellwright.app.finding.tools import search_workspace
-from cellwright.app.results import answer_result
+from cellwright.app.results import answer_result, write_result
 from cellwright.app.settings import Settings
 from cellwright.app.workspace import Workspace, make_workspace
 from cellwright.context.files import ProjectFiles
@@ -209,7 +209,8 @@ async def test_results_are_clean_and_within_the_budget(opened: Open, root: Path)
     shown = json.dumps(answer, ensure_ascii=False)
     assert "\x1b" not in shown
     assert not any(0xE0000 <= ord(letter) <= 0xE007F for letter in shown)
-    whole = answer_result(answer, signature_of(search_workspace), DEFAULT_TOKENS)
+    signature = signature_of(search_workspace)
+    whole = answer_result(write_result(answer, signature), signature, DEFAULT_TOKENS)
     assert whole.meta == {}
 
 

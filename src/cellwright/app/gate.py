@@ -5,7 +5,6 @@ it reaches the app behind, with its principal in the scope. A route without a de
 """
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Protocol, cast
 
 from cellwright.app.log import log_event
 from cellwright.app.requests import (
+    EXPOSED_HEADERS,
     TWICE,
     App,
     AsgiScope,
@@ -22,12 +22,12 @@ from cellwright.app.requests import (
     Send,
     answer_preflight,
     answer_refused,
+    called_tool,
     check_kind,
     has_port,
     headers_of,
     is_stream,
     replayed,
-    tool_named,
     without_credentials,
 )
 from cellwright.core.types import Principal, Scope
@@ -244,7 +244,7 @@ class Gate:
         if scope["method"] == "POST":
             check_kind(headers)
             body = await self._body(headers, receive)
-            self._check_tool(caller.principal, body)
+            self._check_tool(caller.principal, headers, body)
             receive = replayed(body, receive)
         guarded = self._watched(send, headers)
         if is_stream(scope, headers):
@@ -325,15 +325,9 @@ class Gate:
                 challenge += f', resource_metadata="{self._metadata_url}"'
             raise Refusal(403, f"the token lacks the scope {needed.value}", {"www-authenticate": challenge})
 
-    def _check_tool(self, principal: Principal, body: bytes) -> None:
+    def _check_tool(self, principal: Principal, headers: Mapping[str, str], body: bytes) -> None:
         """A call of a tool beyond the token's scope is refused here with its status; the server refuses it again by itself."""
-        if b"tools/call" not in body and b"\\" not in body:
-            return
-        try:
-            message: object = json.loads(body)
-        except (ValueError, RecursionError):
-            return  # not ours to judge: the protocol answers malformed bodies
-        name = tool_named(message)
+        name = called_tool(headers, body)
         needed = self._tool_scope(name) if name is not None else None
         if needed is not None:
             self._check_scope(principal, needed)
@@ -363,7 +357,7 @@ class Gate:
         origin = headers.get("origin")
         if origin not in self._origins:
             return []
-        exposed = (b"access-control-expose-headers", b"mcp-session-id, www-authenticate")
+        exposed = (b"access-control-expose-headers", EXPOSED_HEADERS.encode())
         return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin"), exposed]
 
     def _while_valid(self, send: Send, scope: AsgiScope, headers: Mapping[str, str], route: Route) -> Send:

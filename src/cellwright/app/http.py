@@ -30,6 +30,8 @@ from cellwright.core.types import Scope, Secret
 MCP_PATH = "/mcp"
 SHORTEST_TOKEN = 20
 HEAD_SECONDS = 10.0
+LISTEN_ON_SECONDS = 2.0
+LISTEN_ON_BYTES = 16 * 1024 * 1024
 MAX_CONNECTIONS = 1_024
 METADATA_PATH = "/.well-known/oauth-protected-resource"
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -148,12 +150,19 @@ def _answer(make: Callable[[], tuple[str, str]]) -> App:
     return app
 
 
-class _JoiningTransport:
-    """What is written in one turn of the loop leaves at once: uvicorn writes head and body apart, and each of them wakes the client."""
+class _Transport:
+    """uvicorn's transport, with two habits of our own.
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    What is written in one turn of the loop leaves at once: uvicorn writes head and body apart, and each of them wakes the client.
+    Who is refused while they still send is listened to for a moment: a connection that is closed before that loses the refusal.
+    """
+
+    def __init__(self, transport: asyncio.Transport, still_sends: Callable[[], bool]) -> None:
         self._transport = transport
+        self._still_sends = still_sends
         self._written: list[bytes] = []
+        self._left = LISTEN_ON_BYTES
+        self.ending = False
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the transport has
         return getattr(self._transport, name)
@@ -164,31 +173,49 @@ class _JoiningTransport:
         if data:
             self._written.append(data)
 
-    def close(self) -> None:
-        self._send()
-        self._transport.close()
-
     def _send(self) -> None:
         if self._written and not self._transport.is_closing():
             self._transport.write(b"".join(self._written))
         self._written.clear()
 
+    def is_closing(self) -> bool:
+        return self.ending or self._transport.is_closing()
 
-class _ImpatientProtocol(H11Protocol):
+    def close(self) -> None:
+        self._send()
+        if self.is_closing() or not self._still_sends():
+            self._transport.close()
+            return
+        self.ending = True
+        self._transport.write_eof()
+        self._transport.resume_reading()
+        asyncio.get_running_loop().call_later(LISTEN_ON_SECONDS, self._transport.close)
+
+    def heard(self, data: bytes) -> None:
+        """More of what was refused."""
+        self._left -= len(data)
+        if self._left < 0:
+            self._transport.close()
+
+
+class _Protocol(H11Protocol):
     """uvicorn's HTTP that does not wait for ever for the head of a request: nobody needs a token to begin one."""
 
     _head_timer: asyncio.TimerHandle | None = None
+    _ours: _Transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(cast("asyncio.Transport", _JoiningTransport(transport)))
+        self._ours = _Transport(transport, self._still_sends)
+        super().connection_made(cast("asyncio.Transport", self._ours))
         self._wait_for_head()
 
     def data_received(self, data: bytes) -> None:
+        if self._ours.ending:
+            self._ours.heard(data)
+            return
         before = self.cycle
         super().data_received(data)
-        cycle = cast(
-            "RequestResponseCycle | None", self.cycle
-        )  # uvicorn's own type forgets that there is none at first
+        cycle = self._cycle
         if cycle is not before or (cycle is not None and not cycle.response_complete):
             self._stop_waiting()
         elif self._head_timer is None:
@@ -197,6 +224,14 @@ class _ImpatientProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         super().connection_lost(exc)
+
+    @property
+    def _cycle(self) -> RequestResponseCycle | None:
+        return self.cycle  # uvicorn's own type forgets that there is none at first
+
+    def _still_sends(self) -> bool:
+        cycle = self._cycle
+        return cycle is not None and cycle.response_complete and cycle.more_body
 
     def _wait_for_head(self) -> None:
         self._head_timer = asyncio.get_running_loop().call_later(HEAD_SECONDS, self.transport.close)
@@ -253,7 +288,7 @@ async def serve(
     """
     config = uvicorn.Config(
         cast("App", gate),  # pyright: ignore[reportArgumentType] - uvicorn's own scope types are narrower names for the same dicts
-        http=_ImpatientProtocol,
+        http=_Protocol,
         lifespan="off",
         proxy_headers=False,  # whoever connects is who they are, whatever they say in a header
         limit_concurrency=MAX_CONNECTIONS,

@@ -12,6 +12,8 @@ App = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
 
 MODERN = "2026-07-28"
 CORS_HEADERS = "authorization, content-type, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, last-event-id"
+CORS_METHODS = "GET, POST, DELETE"
+EXPOSED_HEADERS = "mcp-session-id, www-authenticate"
 ONCE = frozenset({"host", "origin", "authorization", "cookie", "content-length", "content-type", "content-encoding"})
 # By these the server behind chooses the era and the session: given twice, it and the gate could choose differently.
 ROUTING = frozenset({"mcp-protocol-version", "mcp-session-id"})
@@ -63,7 +65,21 @@ def check_kind(headers: Mapping[str, str]) -> None:
         raise Refusal(415, "compressed bodies are not taken")
 
 
-def tool_named(message: object) -> str | None:
+def called_tool(headers: Mapping[str, str], body: bytes) -> str | None:
+    """The tool that this request calls; None if it does something else."""
+    if headers.get("mcp-protocol-version") == MODERN and "mcp-method" in headers:
+        # In this era the headers must say what the body says: the server behind refuses what does not.
+        return headers.get("mcp-name") if headers["mcp-method"] == "tools/call" else None
+    if b"tools/call" not in body and b"\\" not in body:
+        return None
+    try:
+        message: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return None  # not ours to judge: the protocol answers malformed bodies
+    return _named(message)
+
+
+def _named(message: object) -> str | None:
     if not isinstance(message, dict):
         return None
     found = cast("dict[str, object]", message)
@@ -102,7 +118,7 @@ async def answer_refused(send: Send, refusal: Refusal, extra: Sequence[tuple[byt
 async def answer_preflight(send: Send, origin: str) -> None:
     headers = [
         (b"access-control-allow-origin", origin.encode("latin-1")),
-        (b"access-control-allow-methods", b"GET, POST, DELETE"),
+        (b"access-control-allow-methods", CORS_METHODS.encode()),
         (b"access-control-allow-headers", CORS_HEADERS.encode()),
         (b"access-control-max-age", b"600"),
         (b"vary", b"origin"),

@@ -1,7 +1,7 @@
 """What a tool returned, as an answer within its budget: data for programs, text for the model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from pydantic_core import to_json
@@ -30,38 +30,35 @@ def compact_json(value: object) -> str:
     return to_json(value).decode("utf-8")
 
 
-def is_large(result: object) -> bool:
-    """Whether there is so much text in it that others would notice how long it takes to look through it."""
-    left = LARGE_CHARACTERS
-    inside = [result]
-    while inside and left > 0:
-        value = inside.pop()
-        left -= 1
-        match value:
-            case str():
-                left -= len(value)
-            case dict():
-                inside += cast("dict[str, object]", value).values()
-            case list() | tuple():
-                inside += cast("Sequence[object]", value)
-            case _ if is_dataclass(value):
-                inside += [getattr(value, name) for name in type(value).__dataclass_fields__]
-            case _:
-                pass
-    return left <= 0
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A tool's result as JSON, whole: not yet cut to what an answer may cost."""
+
+    reply: Reply[object]
+    data: Any
+    text: str
+
+    @property
+    def is_large(self) -> bool:
+        """Whether others would notice how long it takes to cut it."""
+        told = sum(len(part) for part in self.reply.content or () if isinstance(part, str))
+        return len(self.text) + told > LARGE_CHARACTERS
 
 
-def answer_result(result: object, signature: Signature, tokens: int) -> Answer:
-    """The answer for a call that ended. Whatever the tool returned, nothing leaves over budget."""
+def write_result(result: object, signature: Signature) -> Written:
     reply = cast("Reply[object]", result) if isinstance(result, Reply) else Reply(result)
+    data = signature.result.dump_python(reply.data, mode="json", by_alias=True)
+    return Written(reply, data, _text(data))
+
+
+def answer_result(written: Written, signature: Signature, tokens: int) -> Answer:
+    """The answer for a call that ended. Whatever the tool returned, nothing leaves over budget."""
+    reply, text = written.reply, written.text
     budget = min(reply.max_tokens or tokens, MAX_TOKENS)
-    dumped = signature.result.dump_python(reply.data, mode="json", by_alias=True)
-    if reply.content is None:
-        # Nearly every result is small: written once, measured at most once.
-        text = _text(dumped)
-        if len(text) * MOST_TOKENS_PER_CHARACTER <= budget or estimate_tokens(text) <= budget:
-            return Answer((text,), dumped if signature.output_schema is not None else None, reply.failed)
-    fitted = fit(dumped, budget)
+    # Nearly every result is small: written once, measured at most once.
+    if reply.content is None and (len(text) * MOST_TOKENS_PER_CHARACTER <= budget or estimate_tokens(text) <= budget):
+        return Answer((text,), written.data if signature.output_schema is not None else None, reply.failed)
+    fitted = fit(written.data, budget)
     data = _conforming(fitted.value, signature.output_schema) if signature.output_schema is not None else None
     content = reply.content if reply.content is not None else (_text(fitted.value),)
     kept, cut_from = _within(content, budget)

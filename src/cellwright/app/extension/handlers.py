@@ -15,7 +15,7 @@ from tornado.web import HTTPError, stream_request_body
 
 from cellwright.app.extension.admission import principal_of
 from cellwright.app.extension.bridge import answer_by, scope_of
-from cellwright.app.requests import App
+from cellwright.app.requests import CORS_HEADERS, CORS_METHODS, EXPOSED_HEADERS, App
 from cellwright.core.errors import CellwrightError
 
 if TYPE_CHECKING:
@@ -136,6 +136,9 @@ class EngineHandler(JsonHandler):
 
     async def _judge(self) -> None:
         await super().prepare()
+        if self.request.method == "OPTIONS":
+            self._check_origin()  # a browser asks this without a token, and nothing is done for it
+            return
         if self.current_user is None and not self._finished:
             # With allow_unauthenticated_access Jupyter lets everybody pass.
             self.turn_away()
@@ -184,12 +187,16 @@ class EngineHandler(JsonHandler):
             self._deadline.cancel()
             self._deadline = None
 
-    async def pass_on(self, choose: "Callable[[Engine], App]", path: str = MCP_PATH, query: bytes = b"") -> None:
-        """Let the app that `choose` names answer this request, as the caller whom Jupyter let in."""
+    def take_request(self) -> None:
+        """It is all here; say no if that was to be said."""
         self._has_whole_body = True
         self._end_deadline()
         if self._refusal is not None:
             raise self._refusal
+
+    async def pass_on(self, choose: "Callable[[Engine], App]", path: str = MCP_PATH, query: bytes = b"") -> None:
+        """Let the app that `choose` names answer this request, as the caller whom Jupyter let in."""
+        self.take_request()
         assert self._engine is not None
         if self._size > self._engine.max_body:
             raise self._too_large(self._engine)
@@ -210,16 +217,30 @@ class ProgramHandler(EngineHandler):
     def set_secure_cookie(self, *_name_and_value: object, **_options: object) -> None:
         """Jupyter would answer every token with a login cookie: what a program keeps by itself would let it in without the token."""
 
+    def set_cors_headers(self) -> None:
+        super().set_cors_headers()  # pyright: ignore[reportUnknownMemberType] - Jupyter's own is not typed
+        self.set_header("Access-Control-Expose-Headers", EXPOSED_HEADERS)
+
 
 class McpHandler(ProgramHandler):
     """The protocol, both eras."""
 
-    SUPPORTED_METHODS = ("GET", "POST", "DELETE")
+    SUPPORTED_METHODS = ("GET", "POST", "DELETE", "OPTIONS")
 
     async def get(self) -> None:
         await self.pass_on(lambda engine: engine.protocol)
 
     post = delete = get
+
+    @allow_unauthenticated
+    def options(self) -> None:
+        """What a browser asks before a page of another origin may call; Jupyter's settings say which may."""
+        self.take_request()
+        self.set_header("Access-Control-Allow-Headers", CORS_HEADERS)
+        self.set_header("Access-Control-Allow-Methods", CORS_METHODS)
+        self.set_header("Access-Control-Max-Age", "600")
+        self.set_status(204)
+        self.finish()  # pyright: ignore[reportUnknownMemberType] - Tornado's dict has no parameters
 
 
 class ToolsListHandler(ProgramHandler):

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from cellwright.app.catalogue import OfferedTool
 from cellwright.app.log import log_event
-from cellwright.app.results import Answer, answer_error, answer_result, is_large, masked
+from cellwright.app.results import Answer, answer_error, answer_result, masked, write_result
 from cellwright.core.errors import INTERNAL_ERROR, INTERNAL_MESSAGE, CellwrightError
 from cellwright.core.types import Call
 
@@ -91,8 +91,10 @@ class ToolCalls:
         return answer
 
     async def _answer(self, result: object, offered: OfferedTool) -> Answer:
+        written = write_result(result, offered.signature)
+
         def make() -> Answer:
-            return masked(answer_result(result, offered.signature, self._result_tokens), self._secrets)
+            return masked(answer_result(written, offered.signature, self._result_tokens), self._secrets)
 
         # To cut megabytes to their budget takes seconds, in which others want to be answered.
-        return await asyncio.to_thread(make) if is_large(result) else make()
+        return await asyncio.to_thread(make) if written.is_large else make()
