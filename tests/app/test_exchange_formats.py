@@ -10,15 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cellwright.app.context_traces import trace_of
-from cellwright.app.exchange.losses import MOST, difference, told
-from cellwright.app.exchange.texts import ENDINGS, format_of, page, read, written
+from cellwright.app.exchange.texts import ENDINGS, format_of, page, read
 from cellwright.app.settings import Settings
 from cellwright.app.workspace import local_user, make_workspace
 from cellwright.core.budget import estimate_tokens
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.fitting import compact_json
 from cellwright.core.formats.formats import FORMATS
+from cellwright.core.formats.losses import MOST, difference, told
 from cellwright.core.formats.model import Book, BookCell, InvalidFormat, Kind
+from cellwright.core.formats.writing import written
 from cellwright.core.types import Call
 from exchange_support import books, unnamed
 from requirements import requirement

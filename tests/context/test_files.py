@@ -125,6 +125,8 @@ def test_secret_files_are_neither_read_nor_searched(root: Path, files: Files) ->
     names = [
         ".env",
         ".env.local",
+        ".env-local",
+        ".env_prod",
         "prod.env",
         "key.pem",
         "id_rsa",

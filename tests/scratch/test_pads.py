@@ -654,3 +654,13 @@ async def test_exporting_says_that_schemas_stay_behind(pads: Pads) -> None:
             "the json_schema of 1 cells: notebooks have none",
             "1 shared schemas: notebooks have none",
         ]
+
+
+@requirement("scratch:formats:losses")
+async def test_exporting_says_what_the_format_does_not_keep(pads: Pads) -> None:
+    about = {"title": "Herons", "namespace": "birds", "tags": ["grey"]}
+    await scratch.scratch_create(pads, ANN, "p", about, [cell("x = 1", "py", tags=["first"]), cell("# Herons", "md")])
+    assert (await plus.scratch_export(pads, ANN, "p", "json"))["losses"] == []
+    told = (await plus.scratch_export(pads, ANN, "p", "md"))["losses"]
+    assert "md does not keep the notebook's metadata: namespace, tags" in told
+    assert "md does not keep the metadata of 1 cell" in told

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from cellwright.app.exchange.address import PAD, THINKING
-from cellwright.app.exchange.texts import format_of, format_within, read, written
+from cellwright.app.exchange.texts import format_of, format_within, read
 from cellwright.app.exchange.tools import Exchange
 from cellwright.app.settings import Settings
 from cellwright.core.errors import Conflict, InvalidArgument, NotFound
 from cellwright.core.formats.model import Book
+from cellwright.core.formats.writing import written
 from cellwright.core.types import ALL_SCOPES, Call, Principal
 
 T = TypeVar("T")

@@ -30,7 +30,7 @@ SECRET_NAMES = frozenset(
         ".htpasswd", ".git-credentials", ".dockercfg", "credentials", "kubeconfig", "token", "tokens.json", ".boto",
     }
 )  # fmt: skip
-SECRET_BEGINNINGS = (".env.", "credentials.", "secrets.", "secret.")
+SECRET_BEGINNINGS = (".env.", ".env-", ".env_", "credentials.", "secrets.", "secret.")
 SECRET_ENDINGS = (
     ".env", ".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".asc", ".gpg", ".tfstate", ".tfvars", ".token",
 )  # fmt: skip

@@ -1,5 +1,6 @@
 """Pads as resources: `scratchpad://list`, `scratchpad://{id}`, its cells, and the pad in any notebook format."""
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
@@ -9,6 +10,7 @@ from cellwright.core.clean import clean
 from cellwright.core.errors import CellwrightError, NotFound
 from cellwright.core.formats.formats import FORMATS
 from cellwright.core.formats.model import mime_of
+from cellwright.core.formats.writing import written
 from cellwright.core.resources import Content, ResourceInfo, ResourceTemplate
 from cellwright.core.types import Call
 from cellwright.scratch.books import book_of, not_in_a_book
@@ -66,7 +68,7 @@ class PadResources:
         if rest[0] == "cells" and len(rest) == 2:  # noqa: PLR2004
             return [_cell_content(_cell(view.cells, rest[1], uri))]
         if len(rest) == 1 and rest[0] in FORMATS:
-            made = FORMATS[rest[0]].encode(book_of(view.pad, view.cells))
+            made = await asyncio.to_thread(written, book_of(view.pad, view.cells), rest[0])
             losses = [*made.losses, *not_in_a_book(view.cells)]
             return [Content(made.text, made.mime_type, {"losses": losses} if losses else {})]
         raise NotFound(f"no resource {uri[:200]}", hint=f"cells/ID, or one of: {', '.join(FORMATS)}")

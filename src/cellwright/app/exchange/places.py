@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cellwright.app.exchange.address import SHAPES, Where, address_of
-from cellwright.app.exchange.losses import difference, told
-from cellwright.app.exchange.texts import format_of, no_format, written
+from cellwright.app.exchange.texts import format_of, no_format
 from cellwright.core.errors import Conflict, InvalidArgument, NotFound
 from cellwright.core.formats.ipynb import from_notebook, to_notebook
+from cellwright.core.formats.losses import difference, told
 from cellwright.core.formats.model import Book
+from cellwright.core.formats.writing import written
 from cellwright.core.types import Call
 from cellwright.jupyter.model import FileKind, JsonObject
 from cellwright.jupyter.overwriting import overwrite

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import cast
 
 from cellwright.app.exchange.address import Address, Where, address_of
-from cellwright.app.exchange.losses import MOST
 from cellwright.app.exchange.texts import format_of, no_format, read
 from cellwright.core.errors import NotFound
 from cellwright.core.formats.ipynb import from_notebook
+from cellwright.core.formats.losses import MOST
 from cellwright.core.formats.model import Book
 from cellwright.core.types import Call
 from cellwright.jupyter.model import CellType, JsonObject

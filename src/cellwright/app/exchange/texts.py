@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from cellwright.app.exchange.losses import difference, told
 from cellwright.core.budget import estimate_tokens
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.fitting import compact_json
@@ -29,30 +28,6 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 SRCMD_MARK = "<!-- srcbook:"
 LIKELY_CHARACTERS = 4
 PAGE_SHRINKS = 0.8
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A book as text, and in words everything that is not in it."""
-
-    text: str
-    mime_type: str
-    losses: list[str]
-
-
-def written(book: Book, format_name: str) -> Written:
-    made = format_named(format_name).encode(book)
-    return Written(made.text, made.mime_type, told(made.losses, _measured(book, made.text, format_name)))
-
-
-def _measured(book: Book, text: str, format_name: str) -> dict[str, str]:
-    if format_name == "html":
-        return {}
-    try:
-        return difference(book, FORMATS[format_name].decode(text), format_name)
-    except InvalidFormat as wrong:
-        # A fault of ours in the format: better a text that says so than none.
-        return {"all": f"this text cannot be read back as {format_name}: {wrong.message}"}
 
 
 def read(text: str, format_name: str) -> tuple[Book, list[str]]:

@@ -11,11 +11,12 @@ from pydantic import Field
 
 from cellwright.app.exchange.places import Places
 from cellwright.app.exchange.sources import Sources
-from cellwright.app.exchange.texts import cleaned, format_within, page, read, written
+from cellwright.app.exchange.texts import cleaned, format_within, page, read
 from cellwright.core.budget import MAX_TOKENS, estimate_tokens
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.fitting import compact_json
 from cellwright.core.formats.model import Book
+from cellwright.core.formats.writing import written
 from cellwright.core.toolset import Reply, Toolset
 from cellwright.core.toolset import read as reading
 from cellwright.core.toolset import write as writing

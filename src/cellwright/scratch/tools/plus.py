@@ -1,10 +1,12 @@
 """Toolset `scratch_plus`: what the scratch tools lack to be complete."""
 
+import asyncio
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from cellwright.core.formats.formats import format_named
+from cellwright.core.formats.writing import written as as_text
 from cellwright.core.toolset import Toolset, read, write
 from cellwright.core.types import Call
 from cellwright.scratch.books import book_of, drafts_of, not_in_a_book
@@ -65,7 +67,7 @@ async def scratch_export(
 ) -> dict[str, Any]:
     """A pad as a notebook file; `losses` says what the format cannot hold."""
     view = await pads.read(call.principal.id, scratch_id)
-    made = format_named(format).encode(book_of(view.pad, view.cells))
+    made = await asyncio.to_thread(as_text, book_of(view.pad, view.cells), format)
     schemas = await pads.schemas(call.principal.id, scratch_id)
     losses = [*made.losses, *not_in_a_book(view.cells, len(schemas))]
     uri = f"scratchpad://{scratch_id}/{format}"
