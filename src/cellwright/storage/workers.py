@@ -99,21 +99,15 @@ class Workers(Generic[C]):
         self._threads: list[threading.Thread] = []
         self._under_way = 0
         self._closed = False
+        self._lock = threading.Lock()
+        """Work comes from more than one loop: indexes are made in threads with loops of their own."""
 
     async def run(self, work: Callable[[C, Job], T]) -> T:
         """Run the work in a thread that has a connection; a cancelled caller makes it stop soon."""
-        if self._closed:
-            raise errors.closed()
         job = Job()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
-        self._orders.put(lambda: self._do(work, job, loop, answer))
-        self._under_way += 1
-        if len(self._threads) < min(self._under_way, self._count):
-            # A program that ends without closing leaves these as a power cut would, not waiting for work for ever.
-            thread = threading.Thread(target=self._serve, name=f"{self._name}-{len(self._threads)}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        self._give(lambda: self._do(work, job, loop, answer))
         try:
             return await answer
         except asyncio.CancelledError:
@@ -122,7 +116,20 @@ class Workers(Generic[C]):
                 loop.run_in_executor(None, job.stop)
             raise
         finally:
-            self._under_way -= 1
+            with self._lock:
+                self._under_way -= 1
+
+    def _give(self, order: Callable[[], None]) -> None:
+        with self._lock:
+            if self._closed:
+                raise errors.closed()
+            self._orders.put(order)
+            self._under_way += 1
+            if len(self._threads) < min(self._under_way, self._count):
+                # A program that ends without closing leaves these as a power cut would, not waiting for work for ever.
+                thread = threading.Thread(target=self._serve, name=f"{self._name}-{len(self._threads)}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
 
     def _serve(self) -> None:
         while (order := self._orders.get()) is not None:
@@ -132,6 +139,8 @@ class Workers(Generic[C]):
     def _do(
         self, work: Callable[[C, Job], T], job: Job, loop: asyncio.AbstractEventLoop, answer: "asyncio.Future[T]"
     ) -> None:
+        if job.abandoned:
+            return  # by a caller who has gone while it waited for its turn
         try:
             job.begin()
             done = partial(_settle, answer, work(self.connection(), job))
@@ -156,7 +165,8 @@ class Workers(Generic[C]):
 
     async def close(self) -> None:
         """Wait for all work that was given, then close the connections."""
-        self._closed = True
+        with self._lock:
+            self._closed = True
         await asyncio.to_thread(self._end)
 
     def _end(self) -> None:
