@@ -192,6 +192,9 @@ def test_a_page_of_an_allowed_origin_may_call(hub: ExtensionProcess) -> None:
     answer = post(hub.mcp, LIST, **bearer("token-alice"), Origin=ALLOWED_ORIGIN)
     assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, ALLOWED_ORIGIN)
     assert "mcp-session-id" in answer.headers["access-control-expose-headers"]
+    assert httpx2.options(f"{hub.mcp}/tools/call", headers={"Origin": ALLOWED_ORIGIN, **asks}).status_code == 204
+    stranger = post(hub.mcp, LIST, Origin=ALLOWED_ORIGIN)
+    assert (refusal(stranger), stranger.headers["access-control-allow-origin"]) == (401, ALLOWED_ORIGIN)
     assert refusal(httpx2.options(hub.mcp, headers={"Origin": "https://evil.example", **asks})) == 403
     assert refusal(post(hub.mcp, LIST, **bearer("token-alice"), Origin="https://evil.example")) == 403
 

@@ -38,6 +38,18 @@ async def test_metrics_count_calls_by_outcome(tmp_path: Path) -> None:
         assert 'cellwright_tool_seconds_count{tool="workspace_status"} 2' in text
 
 
+@requirement("http:half-closed")
+def test_who_has_said_all_still_gets_the_answer(tmp_path: Path) -> None:
+    with http_server(tmp_path) as server:
+        for path, head in (("/health", "200"), ("/", "200"), ("/metrics", "401")):
+            with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
+                connection.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
+                connection.shutdown(socket.SHUT_WR)
+                answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+            assert answer.startswith(f"HTTP/1.1 {head} ".encode())
+            assert answer.partition(b"\r\n\r\n")[2]
+
+
 @requirement("http:no-delay")
 def test_answers_are_not_held_back(tmp_path: Path) -> None:
     """Connections inherit the protocol of the listening socket; without it asyncio leaves Nagle's algorithm on."""

@@ -127,6 +127,12 @@ def test_secret_files_are_neither_read_nor_searched(root: Path, files: Files) ->
         ".env.local",
         ".env-local",
         ".env_prod",
+        ".env\r",
+        ".env\n",
+        "\n.envrc",
+        "id_rsa\u200b",
+        "server.key\t",
+        ".ssh\r/id",
         "prod.env",
         "key.pem",
         "id_rsa",
@@ -143,7 +149,7 @@ def test_secret_files_are_neither_read_nor_searched(root: Path, files: Files) ->
     ]
     files(
         dict.fromkeys(names, "CANARY=1")
-        | {"app.py": "CANARY = 1", ".env.example": "CANARY=", "secrets.py": "CANARY = 2"}
+        | {"app.py": "CANARY = 1", ".env.example": "CANARY=", "secrets.py": "CANARY = 2", ".env.sample\r": "CANARY="}
     )
     for name in names:
         assert is_secret(name)
@@ -152,7 +158,7 @@ def test_secret_files_are_neither_read_nor_searched(root: Path, files: Files) ->
         with pytest.raises(SecretFile):
             read_file(Root(root), f"./{name}")
     found = grep(Root(root), Wanted(compiled("canary", case_sensitive=False)), 5)
-    assert {match.path for match in found.matches} == {"app.py", ".env.example", "secrets.py"}
+    assert {match.path for match in found.matches} == {"app.py", ".env.example", "secrets.py", ".env.sample\r"}
     allowed = Root(root, secrets=True)
     assert read_file(allowed, ".env").text == "CANARY=1"
     assert ".env" in {one.path for one in grep(allowed, Wanted(compiled("CANARY", case_sensitive=True)), 5).matches}

@@ -1,6 +1,8 @@
 """Sessions, discoveries, search, relevance and pages, on a real database."""
 
+import asyncio
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -8,14 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.context import pages
+from cellwright.app.context_traces import trace_of
+from cellwright.app.parts import MIGRATIONS
+from cellwright.context import pages, sessions
 from cellwright.context.model import Issue, KeyFile, Module, ModuleNotFound, NoActiveSession, Project, SessionStatus
+from cellwright.context.recorder import Recorder
 from cellwright.context.relevance import Use, lowest_fifth, score
 from cellwright.context.resources import ContextResources
 from cellwright.context.service import Limits, ProjectContext
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.resources import Changes
 from cellwright.core.types import ALL_SCOPES, Call, Principal
+from cellwright.storage.database import Transaction
+from cellwright.storage.location import Location, open_database
 from requirements import requirement
 
 pytestmark = pytest.mark.anyio
@@ -218,6 +225,59 @@ async def test_who_watches_is_told(make_context: MakeContext, files: Files) -> N
     await context.record(ANN, "rule", "Another thing", "", "")
     assert (told.count(watched), told.count("context://discoveries")) == (1, 2)
     assert await resources.watch(ANN, "context://discoveries?type=odd") is None
+
+
+@requirement("context:sessions:written")
+async def test_a_call_that_comes_while_others_are_written_is_written_too(where: Location) -> None:
+    database = open_database(where, MIGRATIONS)
+    late = iter(["late.py"])
+
+    def meanwhile(_tenants: frozenset[str]) -> None:
+        for path in late:
+            recorder.called(ANN, "read_file", {"path": path}, "ok")
+
+    recorder = Recorder(database, "zoo", trace_of, time.time, flushed=meanwhile)
+    recorder.called(ANN, "read_file", {"path": "early.py"}, "ok")
+
+    def written(tx: Transaction) -> set[str]:
+        found = sessions.recent(tx, "zoo", ANN.principal.id, 9)
+        return {one.path for session in found for one in session.touched}
+
+    wanted = {"early.py", "late.py"}
+    end = time.monotonic() + 20
+    while await database.read(written) != wanted:
+        assert time.monotonic() < end, "the later call was not written"
+        await asyncio.sleep(0.05)
+    await recorder.close()
+    await database.close()
+
+
+@requirement("context:sessions:written")
+async def test_ending_while_the_database_is_busy_loses_nothing(
+    where: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cellwright.context.recorder.FLUSH_SECONDS", 0.01)
+    database = open_database(where, MIGRATIONS)
+    recorder = Recorder(database, "zoo", trace_of, time.time)
+    busy, end = threading.Event(), threading.Event()
+
+    def keep_busy(_tx: Transaction) -> None:
+        busy.set()
+        end.wait(20)
+
+    others = asyncio.create_task(database.write(keep_busy))
+    await asyncio.to_thread(busy.wait, 20)
+    recorder.called(ANN, "read_file", {"path": "a.py"}, "ok")
+    await asyncio.sleep(0.2)
+    recorder.called(ANN, "read_file", {"path": "b.py"}, "ok")
+    recorder.left(ANN.session)
+    closing = asyncio.create_task(recorder.close())
+    await asyncio.sleep(0.05)
+    end.set()
+    await asyncio.gather(others, closing)
+    found = await database.read(lambda tx: sessions.recent(tx, "zoo", ANN.principal.id, 9))
+    assert {one.path for session in found for one in session.touched} == {"a.py", "b.py"}
+    await database.close()
 
 
 @requirement("context:resources:inert")

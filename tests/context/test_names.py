@@ -16,12 +16,22 @@ from cellwright.app.cli import main
 from cellwright.app.context_traces import touched_by, trace_of
 from cellwright.app.parts import MIGRATIONS, database_location, project_context, search_of
 from cellwright.app.settings import Settings
-from cellwright.context.model import Discovery, DiscoveryType, KeyFile, Module, ModuleNotFound, Project
+from cellwright.context.model import (
+    BrokenProjectFile,
+    Discovery,
+    DiscoveryType,
+    KeyFile,
+    Module,
+    ModuleNotFound,
+    Project,
+    Unreadable,
+)
 from cellwright.context.names import can_be_given, on_one_line
 from cellwright.context.paths import Root
 from cellwright.context.project_file import ProjectFile
 from cellwright.context.reading import read_file
 from cellwright.context.resources import ContextResources
+from cellwright.context.scanner.scan import scan
 from cellwright.context.scanner.walk import list_files
 from cellwright.context.service import ProjectContext
 from cellwright.context.uris import FILE_PREFIX, file_uri, name_of
@@ -29,7 +39,7 @@ from cellwright.core.errors import InvalidUri, NotFound
 from cellwright.core.resources import Changes
 from cellwright.core.types import ALL_SCOPES, Call, Principal
 from cellwright.storage.location import open_database
-from context.conftest import put
+from context.conftest import MakeContext, put
 from requirements import requirement
 
 Files = Callable[[Mapping[str, str]], None]
@@ -45,7 +55,7 @@ ZOO = {
     FILE: '"""Purring."""\nPURR = 1\n',
 }
 ODD = ["a\nb", "a\tb", "a\rb", "a\r\nb", "\na", "a\n", "a\n# b: c", "? a", "- a", "a\u2028b", "\u202eb", "\ufeffx", "e\u0301", "\u00e9",
-       "#", "%0A", "1", "null", "a: b", "n" * 200, "\U0001f469\u200d\U0001f4bb"]  # fmt: skip
+       "#", "%0A", "1", "=", "null", "a: b", "n" * 200, "\U0001f469\u200d\U0001f4bb"]  # fmt: skip
 TROUBLE = ["\x00", "\x1b[2J", "\x0b", "\x7f", "\x85", "\x9b", "\ud800"]
 LETTERS = st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="/\\")
 NAMES = st.text(st.one_of(st.sampled_from("\t\n\r #?%&+;=ae\u0301\u00e9\U0001f600\u200d\u2028{}"), LETTERS), min_size=1)
@@ -187,6 +197,72 @@ def test_what_a_call_touched_is_recorded_by_its_name() -> None:
         assert not can_be_given(one)
         assert trace_of("read_file", {"path": f"a{one}", "query": one}).touched == ()
     assert touched_by("export_notebook", {"source": "jupyter://a%00b.ipynb"}) == []
+
+
+@requirement("context:names")
+def test_a_link_to_a_name_that_cannot_be_given_is_told(root: Path) -> None:
+    (root / "esc\x1b[2J.txt").write_text("x", encoding="utf-8")
+    (root / "link.txt").symlink_to("esc\x1b[2J.txt")
+    with pytest.raises(Unreadable, match="link to a file whose name cannot be given"):
+        read_file(Root(root), "link.txt")
+    with pytest.raises(NotFound, match="stands for a line break") as missing:
+        read_file(Root(root), "a\u240ab.py")
+    assert "\u240a" in str(missing.value)
+
+
+@requirement("context:names")
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", ["a\\ud800", "a\\0b"])
+async def test_a_name_in_project_yaml_that_nothing_takes_breaks_that_file_alone(
+    context: ProjectContext, files: Files, name: str
+) -> None:
+    files({"src/a.py": "PURR = 1\n", ".cellwright/project.yaml": f'modules:\n  "{name}":\n    keyFiles: [src/a.py]\n'})
+    with pytest.raises(BrokenProjectFile, match="line 2: the name of a module must be text without NUL"):
+        await context.project()
+    resources = ContextResources(context)
+    assert len(await resources.list(ANN)) == 4
+    assert await resources.complete(ANN, "context://module/{name}", "name", "") == []
+    context.recorder.called(ANN, "read_file", {"path": "src/a.py"}, "ok")
+    await context.recorder.flush()
+    assert [one.path for session in await context.recent(ANN, 9) for one in session.touched] == ["src/a.py"]
+
+
+@requirement("context:names")
+@pytest.mark.anyio
+async def test_a_root_whose_name_is_no_utf_8_is_scanned(tmp_path: Path) -> None:
+    root = tmp_path / "ro\udcffot"
+    root.mkdir()
+    put(root, {"a.py": "X = 1\n"})
+    name = scan(str(root)).project.name
+    assert name.encode()
+    assert ProjectFile(root).merge(Project(name))
+
+
+@requirement("context:names:kept")
+@pytest.mark.anyio
+async def test_whatever_a_client_calls_itself_the_others_are_recorded(context: ProjectContext) -> None:
+    named = Call(Principal("bob", ALL_SCOPES), client="evil\0\n# Recent")
+    context.recorder.called(named, "read_file", {"path": "b.py"}, "ok")
+    context.recorder.called(ANN, "read_file", {"path": "a.py"}, "ok")
+    await context.recorder.flush()
+    assert [one.path for session in await context.recent(ANN, 9) for one in session.touched] == ["a.py"]
+    assert [one.client for one in await context.recent(named, 9)] == ["evil\u2400\u240a# Recent"]
+
+
+@requirement("context:names:addresses")
+@pytest.mark.anyio
+async def test_a_module_is_watched_by_any_spelling_of_its_address(make_context: MakeContext, files: Files) -> None:
+    changes = Changes()
+    told: list[str] = []
+    changes.subscribe(lambda change: told.append(getattr(change, "uri", "")))
+    context = make_context(changes=changes)
+    files({".cellwright/project.yaml": "modules:\n  packages/a: {description: One}\n"})
+    holding = await ContextResources(context).watch(ANN, "context://module/packages%2Fa")
+    assert holding is not None
+    async with holding:
+        files({".cellwright/project.yaml": "modules:\n  packages/a: {description: Another}\n"})
+        await context.overview(ANN)
+    assert {"context://module/packages%2Fa", "context://module/packages/a"} <= set(told)
 
 
 @requirement("context:names:shown", "context:cli")

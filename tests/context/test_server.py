@@ -237,6 +237,8 @@ async def test_a_name_with_line_breaks_goes_there_and_back(server: HttpServer, m
         assert await text_of(client, link) == "found here"
         hits = (await call(client, "context_search", query="found here", types=["file"]))["hits"]
         assert (name, shown, link) in [(one["path"], one["title"], one["uri"]) for one in hits]
+        everywhere = (await call(client, "search_workspace", query="found here"))["results"]
+        assert (name, shown) in [(one.get("path"), one["title"]) for one in everywhere]
     assert all(line.startswith("time=") for line in server.log.read_text(encoding="utf-8").splitlines())
 
 

@@ -33,6 +33,7 @@ PROMISES = {
     "context:sessions": "Every call of every part is recorded in its caller's session, with what it touched and what it was about.",
     "context:sessions:end": "A session ends with its connection or after silence, and an open session of a dead process is completed at the next start.",
     "context:sessions:cost": "Recording costs a call less than a millisecond.",
+    "context:sessions:written": "What was done is written within moments, whatever else is written at that time, also at the end.",
     "context:sessions:own": "Nobody sees another caller's sessions.",
     "context:resources": "The context resources have the headings, sizes and errors of their contract.",
     "context:resources:inert": "Text of others cannot become a heading of a context page.",

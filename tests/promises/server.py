@@ -57,6 +57,7 @@ PROMISES = {
     "http:drain": "SIGTERM lets calls under way finish and ends listening clients in order.",
     "telemetry:off": "OpenTelemetry costs nothing unless --otel asks for it.",
     "http:no-delay": "Answers over HTTP are sent at once, not held back by Nagle's algorithm.",
+    "http:half-closed": "Who has closed their sending side still gets the whole answer.",
     "http:health": "/health is open and /metrics needs a token.",
     "log:one-line": "A log event is one line of keys, whatever the values hold.",
     "log:redact": "Whatever looks like a credential is masked in the lines of libraries.",

@@ -11,6 +11,7 @@ PROMISES = {
     "storage:read:only": "Work given to read cannot write.",
     "storage:change-mark": "The change mark differs after somebody, also another process, has changed something, and stays when nobody has.",
     "storage:loop:free": "The event loop goes on while the database reads or writes for long.",
+    "storage:threads": "A thread that works for somebody who has gone, or cannot be begun, keeps nobody else waiting.",
     "storage:cancel": "Work whose caller has gone ends soon and is not committed.",
     "storage:close": "Closing waits for what is being written; afterwards every call says that the database is closed.",
     "storage:lazy": "Opening a database touches neither file nor server before it is first used.",

@@ -16,6 +16,7 @@ from cellwright import __version__
 from cellwright.app.log import without_credentials
 from cellwright.app.parts import MIGRATIONS, database_location
 from cellwright.app.settings import Settings
+from cellwright.context.names import on_one_line
 from cellwright.core.errors import CellwrightError
 from cellwright.storage.location import open_database
 from cellwright.storage.maintenance import problems
@@ -111,11 +112,13 @@ def installed_version(package: str) -> str | None:
 
 async def _folders(settings: Settings) -> list[Check]:
     root, state = settings.root, settings.state_dir
-    writable = os.access(root, os.W_OK)
+    writable, shown = os.access(root, os.W_OK), on_one_line(str(root))
     checks = [
-        Check("workspace", OK, f"{root} is readable and writable")
+        Check("workspace", OK, f"{shown} is readable and writable")
         if writable
-        else Check("workspace", FAILED, f"{root} is not writable", "check its permissions, or give another with --root")
+        else Check(
+            "workspace", FAILED, f"{shown} is not writable", "check its permissions, or give another with --root"
+        )
     ]
     if not state.exists():
         checks.append(Check("state folder", OK, f"{state} will be made when it is needed"))

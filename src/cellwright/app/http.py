@@ -169,11 +169,11 @@ class _Transport:
 
     def write(self, data: bytes) -> None:
         if data and not self._written:
-            asyncio.get_running_loop().call_soon(self._send)
+            asyncio.get_running_loop().call_soon(self.send)
         if data:
             self._written.append(data)
 
-    def _send(self) -> None:
+    def send(self) -> None:
         if self._written and not self._transport.is_closing():
             self._transport.write(b"".join(self._written))
         self._written.clear()
@@ -182,7 +182,7 @@ class _Transport:
         return self.ending or self._transport.is_closing()
 
     def close(self) -> None:
-        self._send()
+        self.send()
         if self.is_closing() or not self._still_sends():
             self._transport.close()
             return
@@ -220,6 +220,11 @@ class _Protocol(H11Protocol):
             self._stop_waiting()
         elif self._head_timer is None:
             self._wait_for_head()
+
+    def eof_received(self) -> None:
+        # Who has said all may still listen, and asyncio closes the connection after this.
+        self._ours.send()
+        super().eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()

@@ -11,7 +11,12 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
 
 MODERN = "2026-07-28"
-CORS_HEADERS = "authorization, content-type, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, last-event-id"
+CORS_HEADERS = (
+    "authorization, content-type, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, last-event-id, "
+    "x-mcp-toolsets, x-mcp-tools, x-mcp-exclude-tools, x-mcp-readonly"
+)
+ENCODED = "=?"
+"""So begins a header's value that is not written as it is."""
 CORS_METHODS = "GET, POST, DELETE"
 EXPOSED_HEADERS = "mcp-session-id, www-authenticate"
 ONCE = frozenset({"host", "origin", "authorization", "cookie", "content-length", "content-type", "content-encoding"})
@@ -67,9 +72,10 @@ def check_kind(headers: Mapping[str, str]) -> None:
 
 def called_tool(headers: Mapping[str, str], body: bytes) -> str | None:
     """The tool that this request calls; None if it does something else."""
-    if headers.get("mcp-protocol-version") == MODERN and "mcp-method" in headers:
+    name = headers.get("mcp-name", "")
+    if headers.get("mcp-protocol-version") == MODERN and "mcp-method" in headers and not name.startswith(ENCODED):
         # In this era the headers must say what the body says: the server behind refuses what does not.
-        return headers.get("mcp-name") if headers["mcp-method"] == "tools/call" else None
+        return name if headers["mcp-method"] == "tools/call" else None
     if b"tools/call" not in body and b"\\" not in body:
         return None
     try:

@@ -38,6 +38,7 @@ _SECRET_SHAPES = re.compile(r"id_.*_sk|(?:client_secret|service-account|service_
 SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".git", ".hg", ".svn"})
 COPIES = ("~", ".bak", ".old", ".orig", ".save", ".backup", ".swp", ".swo")
 """What editors and people add to the name of a copy; vim's own copies have a dot in front, too."""
+_UNSEEN = re.compile(r"[\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufe00-\ufe0f\ufeff]+")
 _COPY = re.compile(rf"(?:{'|'.join(map(re.escape, COPIES))})+\Z|\A\.(?=.*\.sw[op]\Z)", re.DOTALL)
 NO_SECRETS = (".example", ".sample", ".template", ".dist", ".pub", ".py", ".js", ".ts", ".go", ".rs", ".java", ".cs")
 """Samples and programs."""
@@ -50,12 +51,18 @@ def is_secret(path: str) -> bool:
 
 
 def is_secret_folder(path: str) -> bool:
-    return bool(path) and not SECRET_FOLDERS.isdisjoint(path.casefold().split("/"))
+    return bool(path) and not SECRET_FOLDERS.isdisjoint(_plain(path).split("/"))
 
 
 def is_secret_name(name: str) -> bool:
-    lower = name.casefold()
+    lower = _plain(name)
     return _holds_secrets(lower) or (lower.endswith(COPIES) and _holds_secrets(_COPY.sub("", lower)))
+
+
+def _plain(name: str) -> str:
+    """The letters of a name: a line break at its end, which a script with foreign line ends makes, hides nothing."""
+    lower = name.casefold()
+    return lower if lower.isascii() and lower.isprintable() and " " not in lower else _UNSEEN.sub("", lower)
 
 
 def _holds_secrets(lower: str) -> bool:
@@ -117,6 +124,10 @@ class Root:
                 f"{text[:80]!a} is not a path in the project", hint="it is a link that leads out of the project"
             )
         relative = os.path.relpath(real, real_root).replace(os.sep, "/")
+        if not can_be_given(relative):
+            raise Unreadable(
+                f"{_shown(text)} is a link to a file whose name cannot be given", hint="rename what it leads to"
+            )
         if not self.secrets and (is_secret(given) or is_secret(relative)):
             raise SecretFile(
                 f"{_shown(text)} is a kind of file that holds secrets, and is not shown",
@@ -218,11 +229,17 @@ def _read_into(descriptor: int, room: memoryview) -> int:
     return len(data)
 
 
+_PICTURES = re.compile(r"[\u2400-\u2426]")
+
+
 def _shown(path: str) -> str:
     return on_one_line(path[:200])
 
 
 def _refusal(text: str, error: OSError) -> NotFound | Unreadable:
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-        return NotFound(f"no file {_shown(text)} in the project", hint="grep_codebase and context_search find files")
+        hint = "grep_codebase and context_search find files"
+        if _PICTURES.search(text):
+            hint = "a picture such as \u240a stands for a line break in the name: give the name as it is in `path` of a result"
+        return NotFound(f"no file {_shown(text)} in the project", hint=hint)
     return Unreadable(f"{_shown(text)} cannot be read: {error.strerror}", hint="check its permissions")

@@ -15,6 +15,7 @@ from typing import Any
 
 from cellwright.context import sessions
 from cellwright.context.model import Session, SessionStatus, Touched
+from cellwright.context.names import on_one_line
 from cellwright.core.errors import CellwrightError
 from cellwright.core.types import Call
 from cellwright.storage.database import Database, Transaction
@@ -133,6 +134,7 @@ class Recorder:
         self._ended: list[tuple[_Live, float]] = []
         self._writing: asyncio.Task[None] | None = None
         self._recovered = False
+        self._closing = asyncio.Event()
 
     # -- on the path of a call: memory only ----------------------------------------------------------------------------------
 
@@ -167,7 +169,7 @@ class Recorder:
             self._ended.append((self._live.pop(call.session), live.last))
             live = None
         if live is None:
-            live = _Live(secrets.token_hex(8), call.principal.id, call.client[:200], now, now)
+            live = _Live(secrets.token_hex(8), call.principal.id, on_one_line(call.client[:200]), now, now)
             self._live[call.session] = live
         return live
 
@@ -197,12 +199,18 @@ class Recorder:
         return tuple(term for term, _ in ranked[:MOST_TOPICS])
 
     async def _write_soon(self) -> None:
-        await asyncio.sleep(FLUSH_SECONDS)
-        try:
-            await self.flush()
-        except CellwrightError as error:
-            # What is recorded stays in memory and goes with the next write.
-            log.warning("session_not_written reason=%s", error.code)
+        """Write a moment after a call, and again for calls that came while that was done."""
+        while not self._closing.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), FLUSH_SECONDS)
+            try:
+                await self.flush()
+            except CellwrightError as error:
+                # What is recorded stays in memory and goes with the next write.
+                log.warning("session_not_written reason=%s", error.code)
+                return
+            if not self._noted and not self._ended:
+                return
 
     async def flush(self) -> None:
         """Write what has changed. When this returns, it is on disk."""
@@ -245,10 +253,10 @@ class Recorder:
 
     async def close(self) -> None:
         """End every session and write it."""
+        self._closing.set()
         if self._writing is not None:
-            self._writing.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._writing
+            # Not cancelled: it may be in the middle of writing what it took.
+            await self._writing
         self._look_at_noted()
         now = self._clock()
         self._ended += [(live, now) for live in self._live.values()]

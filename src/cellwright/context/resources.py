@@ -117,14 +117,17 @@ class ContextResources:
             return None
         if uri.startswith((f"{RECENT_URI}?", f"{DISCOVERIES_URI}?")):
             return self._context.watching(uri)
-        return nullcontext() if uri.startswith(MODULE_PREFIX) else None
+        return self._context.watching(uri) if uri.startswith(MODULE_PREFIX) else None
 
     async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:
         del call
         if argument == "type":
             return [one.value for one in DiscoveryType if one.value.startswith(prefix)]
         if (template, argument) == ("context://module/{name}", "name") or argument == "module":
-            project = await self._context.project()
+            try:
+                project = await self._context.project()
+            except CellwrightError:
+                return []
             return sorted(name for name in project.modules if name.lower().startswith(prefix.lower()))
         return []
 

@@ -22,7 +22,7 @@ from cellwright.context.project_file import ProjectFile
 from cellwright.context.recorder import IDLE_SECONDS, Recorder, TraceOf
 from cellwright.context.scanner.scan import scan
 from cellwright.context.scanner.walk import Progress
-from cellwright.context.uris import CURRENT_URI, DISCOVERIES_URI, OVERVIEW_URI, RECENT_URI, module_uri
+from cellwright.context.uris import CURRENT_URI, DISCOVERIES_URI, OVERVIEW_URI, RECENT_URI, canonical, module_uri
 from cellwright.core.clean import clean
 from cellwright.core.errors import CellwrightError, InvalidArgument, LimitReached
 from cellwright.core.resources import Changes, ResourceListChanged, ResourceUpdated
@@ -316,13 +316,13 @@ class ProjectContext:
             self._watched += Counter[str]()
 
     def _updated(self, uri: str, tenant: str | None = None) -> None:
-        for one in (uri, *(watched for watched in self._watched if watched.partition("?")[0] == uri != watched)):
+        for one in (uri, *(watched for watched in self._watched if canonical(watched) == uri != watched)):
             self._changes.publish(ResourceUpdated(one, tenant))
 
     def _project_changed(self, before: Project | None = None) -> None:
         self._changes.publish(ResourceUpdated(OVERVIEW_URI))
         for name in {**(before.modules if before else {}), **self._last_project.modules}:
-            self._changes.publish(ResourceUpdated(module_uri(name)))
+            self._updated(module_uri(name))
         self._changes.publish(ResourceListChanged())
 
     def _sessions_changed(self, tenants: frozenset[str]) -> None:

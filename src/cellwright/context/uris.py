@@ -20,6 +20,12 @@ def file_uri(path: str) -> str:
     return FILE_PREFIX + quote(path, safe="/")
 
 
+def canonical(uri: str) -> str:
+    """The address under which changes are told: without parameters, and a module's name in our own spelling."""
+    plain = uri.partition("?")[0]
+    return module_uri(unquote(plain.removeprefix(MODULE_PREFIX))) if plain.startswith(MODULE_PREFIX) else plain
+
+
 def name_of(quoted: str) -> str:
     """The path or the name of a module in an address: the reverse of what writes them."""
     try:

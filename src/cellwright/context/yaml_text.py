@@ -28,7 +28,7 @@ WIDEST = 1_000_000
 """Lines are never folded: a person's long line stays one."""
 DEEPEST = 100
 _BRACKET = re.compile(r"[\[\]{}]")
-AMBIGUOUS = frozenset({"", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+AMBIGUOUS = frozenset({"", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n", "="})
 
 
 class _TextResolver(VersionedResolver):
@@ -119,6 +119,10 @@ def quoted(text: str) -> str:
 # -- from the document to values ---------------------------------------------------------------------------------------------
 
 
+_NO_TEXT = re.compile(r"[\x00\ud800-\udfff]")
+"""YAML can write it, but no database takes it and no message carries it."""
+
+
 class _Reading:
     """Reads a document and knows where in the file it is."""
 
@@ -144,7 +148,7 @@ class _Reading:
             return ""
         if not isinstance(found, str):
             raise self.wrong(where, line_of(parent, key), "text")
-        return str(found)
+        return self.one_text(found, line_of(parent, key), where)
 
     def list(self, parent: YamlMap, key: str, where: str, item: Callable[[Any, int, str], T]) -> tuple[T, ...]:
         found = parent.get(key)
@@ -160,18 +164,20 @@ class _Reading:
     def one_text(self, value: Any, line: int, where: str) -> str:  # noqa: ANN401 - what stands in the file
         if not isinstance(value, str):
             raise self.wrong(where, line, "text")
+        if _NO_TEXT.search(value):
+            raise self.wrong(where, line, "text without NUL and without halves of characters")
         return str(value)
 
     def key_file(self, value: Any, line: int, where: str) -> KeyFile:  # noqa: ANN401
         if isinstance(value, str):
-            return KeyFile(str(value))
+            return KeyFile(self.one_text(value, line, where))
         if not isinstance(value, CommentedMap):
             raise self.wrong(where, line, "a mapping with path and role")
         return KeyFile(*(self.text(value, key, f"{where}.{key}") for key in ("path", "role", "description")))
 
     def issue(self, value: Any, line: int, where: str) -> Issue:  # noqa: ANN401
         if isinstance(value, str):
-            return Issue(str(value))
+            return Issue(self.one_text(value, line, where))
         if not isinstance(value, CommentedMap):
             raise self.wrong(where, line, "a mapping with description and solution")
         keys = ("description", "solution", "discoveredAt", "sessionId")
@@ -205,7 +211,9 @@ def project_of(document: YamlMap, shown: str) -> Project:
         pattern=read.text(architecture, "pattern", "architecture.pattern"),
         description=read.text(architecture, "description", "architecture.description"),
         modules={
-            str(name): read.module(str(name), read.map(modules, name, f"modules.{name}"), f"modules.{name}")
+            read.one_text(str(name), line_of(modules, name), "the name of a module"): read.module(
+                str(name), read.map(modules, name, f"modules.{name}"), f"modules.{name}"
+            )
             for name in cast("list[str]", list(modules))
         },
         notes=read.module("", read.map(document, "notes", "notes"), "notes"),

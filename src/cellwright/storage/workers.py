@@ -115,26 +115,34 @@ class Workers(Generic[C]):
             if job.interrupt:
                 loop.run_in_executor(None, job.stop)
             raise
-        finally:
-            with self._lock:
-                self._under_way -= 1
 
     def _give(self, order: Callable[[], None]) -> None:
         with self._lock:
             if self._closed:
                 raise errors.closed()
-            self._orders.put(order)
+            if self._under_way >= len(self._threads) < self._count:
+                self._add_thread()
             self._under_way += 1
-            if len(self._threads) < min(self._under_way, self._count):
-                # A program that ends without closing leaves these as a power cut would, not waiting for work for ever.
-                thread = threading.Thread(target=self._serve, name=f"{self._name}-{len(self._threads)}", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+            self._orders.put(order)
+
+    def _add_thread(self) -> None:
+        # A program that ends without closing leaves these as a power cut would, not waiting for work for ever.
+        thread = threading.Thread(target=self._serve, name=f"{self._name}-{len(self._threads)}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            # The machine has no more threads: those that there are will do it, if there are any.
+            if not self._threads:
+                raise errors.busy() from error
+            return
+        self._threads.append(thread)
 
     def _serve(self) -> None:
         while (order := self._orders.get()) is not None:
             order()
             del order  # what it holds is not needed until the next one comes
+            with self._lock:
+                self._under_way -= 1
 
     def _do(
         self, work: Callable[[C, Job], T], job: Job, loop: asyncio.AbstractEventLoop, answer: "asyncio.Future[T]"
@@ -185,4 +193,5 @@ def _settle(answer: "asyncio.Future[T]", result: T) -> None:
 
 def _fail(answer: "asyncio.Future[T]", error: BaseException) -> None:
     if not answer.done():
-        answer.set_exception(error)
+        # A future takes every exception but this one.
+        answer.set_exception(RuntimeError("StopIteration") if isinstance(error, StopIteration) else error)

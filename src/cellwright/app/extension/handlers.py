@@ -41,6 +41,9 @@ class JsonHandler(JupyterHandler):
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:  # noqa: ANN401 - Tornado's own signature
         error = kwargs.get("exc_info", (None, None, None))[1]
+        if self.allow_origin or self.allow_origin_pat:
+            # Tornado has dropped it: a page that may call must be able to read why it was not let in.
+            self.set_cors_headers()
         self.set_header("Content-Type", "application/json")
         self.set_header("Cache-Control", "no-store")
         if status_code == 401:  # noqa: PLR2004
@@ -221,17 +224,6 @@ class ProgramHandler(EngineHandler):
         super().set_cors_headers()  # pyright: ignore[reportUnknownMemberType] - Jupyter's own is not typed
         self.set_header("Access-Control-Expose-Headers", EXPOSED_HEADERS)
 
-
-class McpHandler(ProgramHandler):
-    """The protocol, both eras."""
-
-    SUPPORTED_METHODS = ("GET", "POST", "DELETE", "OPTIONS")
-
-    async def get(self) -> None:
-        await self.pass_on(lambda engine: engine.protocol)
-
-    post = delete = get
-
     @allow_unauthenticated
     def options(self) -> None:
         """What a browser asks before a page of another origin may call; Jupyter's settings say which may."""
@@ -243,10 +235,21 @@ class McpHandler(ProgramHandler):
         self.finish()  # pyright: ignore[reportUnknownMemberType] - Tornado's dict has no parameters
 
 
+class McpHandler(ProgramHandler):
+    """The protocol, both eras."""
+
+    SUPPORTED_METHODS = ("GET", "POST", "DELETE", "OPTIONS")
+
+    async def get(self) -> None:
+        await self.pass_on(lambda engine: engine.protocol)
+
+    post = delete = get
+
+
 class ToolsListHandler(ProgramHandler):
     """The tools of this caller, for programs that do not speak MCP."""
 
-    SUPPORTED_METHODS = ("GET",)
+    SUPPORTED_METHODS = ("GET", "OPTIONS")
 
     async def get(self) -> None:
         await self.pass_on(lambda engine: engine.tools_list)
@@ -255,7 +258,7 @@ class ToolsListHandler(ProgramHandler):
 class ToolsCallHandler(ProgramHandler):
     """One call of one tool, for programs that do not speak MCP."""
 
-    SUPPORTED_METHODS = ("POST",)
+    SUPPORTED_METHODS = ("POST", "OPTIONS")
 
     async def post(self) -> None:
         await self.pass_on(lambda engine: engine.tools_call)

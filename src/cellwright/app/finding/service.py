@@ -9,6 +9,7 @@ from cellwright.app.finding.addresses import address_of
 from cellwright.app.finding.background import Indexing
 from cellwright.app.finding.model import Kind, Place, Progress, Result
 from cellwright.app.finding.ranking import Ranked, ranked, snippet
+from cellwright.context.names import on_one_line
 from cellwright.core.clean import clean
 from cellwright.core.resources import Change, Changes, ResourceListChanged
 from cellwright.core.types import Call
@@ -139,6 +140,4 @@ def _result(one: Ranked, words: Sequence[str], folder: str, longest: int) -> Res
 def _title(entry: Entry, path: str | None) -> str:
     if entry.key.kind == Kind.DISCOVERY:
         return f"{entry.title}: {' '.join(clean(entry.text).text.split())[:LONGEST_TITLE]}"
-    if path:
-        return clean(path).text
-    return clean(entry.title or entry.key.thing).text[:LONGEST_TITLE]
+    return on_one_line(path or (entry.title or entry.key.thing)[:LONGEST_TITLE])

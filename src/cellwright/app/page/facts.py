@@ -8,6 +8,7 @@ from cellwright.app.finding.model import Kind
 from cellwright.app.page.notebooks import PREFIX, NotebookSource
 from cellwright.app.workspace import Workspace
 from cellwright.context.model import Discovery, Module, Session
+from cellwright.context.names import on_one_line
 from cellwright.core.clean import clean
 from cellwright.core.errors import CellwrightError
 from cellwright.core.types import Call
@@ -116,23 +117,23 @@ def _session(session: Session) -> JsonObject:
     return {
         "id": session.id,
         "status": session.status.value,
-        "client": clean(session.client).text,
+        "client": on_one_line(session.client),
         "began": _moment(session.started),
         "last": _moment(session.last),
         "calls": session.calls,
         "failures": session.failures,
         "discoveries": session.discoveries,
-        "topics": [clean(topic).text for topic in session.topics],
-        "touched": [{"kind": one.kind, "path": clean(one.path).text, "uri": one.uri} for one in session.touched[:10]],
+        "topics": [on_one_line(topic) for topic in session.topics],
+        "touched": [{"kind": one.kind, "path": on_one_line(one.path), "uri": one.uri} for one in session.touched[:10]],
     }
 
 
 def _module(module: Module) -> JsonObject:
     return {
-        "name": clean(module.name).text,
+        "name": on_one_line(module.name),
         "description": clean(module.description).text,
         "files": [
-            {"path": clean(one.path).text, "role": clean(one.role).text, "description": clean(one.description).text}
+            {"path": on_one_line(one.path), "role": clean(one.role).text, "description": clean(one.description).text}
             for one in module.key_files
         ],
         "patterns": [clean(one).text for one in module.patterns],
@@ -141,7 +142,7 @@ def _module(module: Module) -> JsonObject:
             {"description": clean(one.description).text, "solution": clean(one.solution).text}
             for one in module.common_issues
         ],
-        "dependencies": [clean(one).text for one in module.dependencies],
+        "dependencies": [on_one_line(one) for one in module.dependencies],
     }
 
 
@@ -150,7 +151,7 @@ def _discovery(discovery: Discovery) -> JsonObject:
         "id": discovery.id,
         "type": discovery.type.value,
         "content": clean(discovery.content).text,
-        "module": clean(discovery.module).text,
+        "module": on_one_line(discovery.module),
         "solution": clean(discovery.solution).text,
         "created": _moment(discovery.created),
         "times": discovery.times,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from cellwright.context.model import Module, Project
+from cellwright.context.names import can_be_given, on_one_line
 from cellwright.context.paths import ManyFiles, is_secret_folder, is_secret_name, open_below
 from cellwright.context.scanner.imports import Imports, namespace_of
 from cellwright.context.scanner.languages import is_side_folder, is_test_folder, is_test_name, language_of
@@ -73,6 +74,7 @@ def scan(root: str, progress: Progress = lambda _done, _total: None) -> Scan:
     sources = _read_sources(real, kinds.sources, layout_of(listing, _packages(manifests)), progress)
     first = manifests[0] if manifests else None
     name = (first.name if first else "") or posixpath.basename(real)
+    name = name if can_be_given(name) else on_one_line(name)
     areas = find_areas(kinds.code, name)
     modules = _modules(areas, kinds, manifests, sources)
     facts = _facts(name, paths, kinds, manifests, areas)
