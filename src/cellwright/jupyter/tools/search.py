@@ -4,12 +4,9 @@ import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
-from regex import IGNORECASE, Pattern, escape
-from regex import compile as compile_pattern
-from regex import error as PatternError  # noqa: N812 - a class, whatever its name
 
 from cellwright.core.clean import clean
 from cellwright.core.errors import CellwrightError, DeadlineExceeded, InvalidArgument
@@ -32,6 +29,9 @@ from cellwright.jupyter.reading import ReadableNotebook
 from cellwright.jupyter.service import Connected, LiveNotebooks
 from cellwright.jupyter.shapes import cell_uri, cut_text
 
+if TYPE_CHECKING:
+    from regex import Pattern
+
 SNIPPET_CHARACTERS = 160
 MAX_PATTERN = 500
 MATCH_SECONDS = 1.0
@@ -49,7 +49,7 @@ CellText = tuple[str, str, tuple[Output, ...]]
 class Search:
     """What is looked for, where, and until when (in the monotonic clock's seconds)."""
 
-    pattern: Pattern[str]
+    pattern: "Pattern[str]"
     where: Where
     deadline: float
 
@@ -131,12 +131,14 @@ async def _live_cells(view: ReadableNotebook) -> list[CellText]:
     return cells
 
 
-def _pattern(query: str, *, regex: bool, case_sensitive: bool) -> Pattern[str]:
+def _pattern(query: str, *, regex: bool, case_sensitive: bool) -> "Pattern[str]":
     if not query or len(query) > MAX_PATTERN:
         raise InvalidArgument(f"query must have 1 to {MAX_PATTERN} characters")
+    import regex as engine  # noqa: PLC0415 - it takes a while to load, and most never search
+
     try:
-        return compile_pattern(query if regex else escape(query), 0 if case_sensitive else IGNORECASE)
-    except PatternError as error:
+        return engine.compile(query if regex else engine.escape(query), 0 if case_sensitive else engine.IGNORECASE)
+    except engine.error as error:
         raise InvalidArgument(
             f"query is not a regular expression: {error}", hint="regex: false searches it literally"
         ) from None
@@ -179,7 +181,7 @@ def _hits(path: NotebookPath, cells: list[CellText], search: Search, most: int) 
     return found
 
 
-def _matching_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, str]]:
+def _matching_lines(text: str, pattern: "Pattern[str]") -> Iterator[tuple[int, str]]:
     try:
         for number, line in enumerate(text.split("\n"), 1):
             if pattern.search(line, timeout=MATCH_SECONDS, concurrent=True):
