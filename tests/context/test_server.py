@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 from mcp import Client, MCPError
 
@@ -103,6 +104,8 @@ async def test_an_agent_finds_its_way(server: HttpServer, mode: str) -> None:
         assert re.search(r"- \*\*Tool Calls:\*\* \d+\n- \*\*Discoveries:\*\* \d+\n", session)
         recent = await text_of(client, "context://sessions/recent?limit=1")
         assert recent.startswith("# Recent Sessions (1)\n\n## Session ")
+        shown = httpx2.get(f"{server.base}/api/project", headers=server.headers).json()["sessions"]
+        assert book["uri"] in {thing["uri"] for one in shown for thing in one["touched"]}
         listed = {str(one.uri) for one in (await client.list_resources()).resources}
         assert {"context://project/overview", "context://session/current", "context://module/dogs"} <= listed
         templates = {one.uri_template for one in (await client.list_resource_templates()).resource_templates}

@@ -15,7 +15,7 @@ from cellwright.context import pages, sessions
 from cellwright.context.enriching import Addition, additions
 from cellwright.context.files import ProjectFiles
 from cellwright.context.finding import KnownThings, SearchHit, Wanted, tenant_of
-from cellwright.context.model import THINKING, Discovery, DiscoveryType, NoActiveSession, Project, Session
+from cellwright.context.model import THINKING, Discovery, DiscoveryType, NoActiveSession, Project, Session, Touched
 from cellwright.context.overview import Overview, Share
 from cellwright.context.paths import Root
 from cellwright.context.project_file import ProjectFile
@@ -265,14 +265,19 @@ class ProjectContext:
                 "No active session",
                 details={"reason": "no tool was called yet, or not for 30 minutes; the next call starts one"},
             )
-        if not any(one.kind == THINKING for one in session.touched):
-            return session
+        (whole,) = await self._with_addresses(call, [session])
+        return whole
+
+    async def _with_addresses(self, call: Call, found: Sequence[Session]) -> list[Session]:
+        """Thinking notebooks by the addresses that they have now; those that are gone have none."""
+        if not any(one.kind == THINKING for session in found for one in session.touched):
+            return list(found)
         known_addresses = await self._addresses(call)
-        touched = (
-            replace(one, uri=known_addresses.get(one.path, "")) if one.kind == THINKING else one
-            for one in session.touched
-        )
-        return replace(session, touched=tuple(touched))
+
+        def now(one: Touched) -> Touched:
+            return replace(one, uri=known_addresses.get(one.path, "")) if one.kind == THINKING else one
+
+        return [replace(session, touched=tuple(map(now, session.touched))) for session in found]
 
     async def current_page(self, call: Call) -> str:
         return pages.session_page(await self.current(call), self._clock())
@@ -285,7 +290,7 @@ class ProjectContext:
             sessions.recover(tx, self._key, self._limits.idle, now)
             return sessions.recent(tx, self._key, call.principal.id, limit)
 
-        return await self._database.write(work)
+        return await self._with_addresses(call, await self._database.write(work))
 
     async def recent_page(self, call: Call, limit: int) -> str:
         return pages.sessions_page(await self.recent(call, limit), self._clock())
