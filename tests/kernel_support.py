@@ -14,8 +14,9 @@ from pycrdt import Array, ArrayEvent, Doc, Map, MapEvent, Text, TextEvent, Trans
 
 from cellwright.jupyter.executions import Execution, Executions, Job
 from cellwright.jupyter.kernel import KernelConnection
-from cellwright.jupyter.kernel_channel import JsonObject, Message, open_websocket
+from cellwright.jupyter.kernel_channel import JsonObject, Message
 from cellwright.jupyter.kernel_queue import KernelQueue
+from cellwright.jupyter.kernel_websocket import open_websocket
 from cellwright.jupyter.outputs import Displays, OutputWriter, deliver
 from jupyter_support import JupyterServer
 

@@ -17,17 +17,9 @@ from hypothesis import strategies as st
 from cellwright.core.errors import DeadlineExceeded, Unavailable
 from cellwright.jupyter.errors import JupyterDenied
 from cellwright.jupyter.kernel import KernelConnection
-from cellwright.jupyter.kernel_channel import (
-    JsonObject,
-    KernelChannel,
-    KernelGone,
-    Message,
-    WebsocketChannel,
-    open_websocket,
-    pack,
-    unpack,
-)
+from cellwright.jupyter.kernel_channel import JsonObject, KernelChannel, KernelGone, Message, pack, unpack
 from cellwright.jupyter.kernel_request import KernelDied, ReplyLost
+from cellwright.jupyter.kernel_websocket import WebsocketChannel, open_websocket
 from jupyter_support import JupyterServer
 from kernel_support import KernelOnServer, kernel_on, rest, until
 from requirements import requirement

@@ -9,7 +9,6 @@ from cellwright.jupyter.address import JupyterAddress
 from cellwright.jupyter.discovery import accepts_token, is_alive, running_servers, server_holding
 from cellwright.jupyter.embedded import EmbeddedJupyter
 from cellwright.jupyter.port import Jupyter
-from cellwright.jupyter.remote import RemoteJupyter
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +34,17 @@ class Found:
 Connect = Callable[[], Awaitable[Found]]
 
 
+def _remote(documents: JupyterAddress, kernels: JupyterAddress | None = None) -> Jupyter:
+    from cellwright.jupyter.remote import RemoteJupyter  # noqa: PLC0415 - a program that only starts does not wait for it
+
+    return RemoteJupyter(documents, kernels)
+
+
 def to_named(documents: JupyterAddress, kernels: JupyterAddress | None = None) -> Connect:
     """Use the servers that the settings name."""
 
     async def connect() -> Found:
-        return Found(RemoteJupyter(documents, kernels), "named")
+        return Found(_remote(documents, kernels), "named")
 
     return connect
 
@@ -52,8 +57,8 @@ def to_found_or_embedded(root: Path, runtime_dir: Path, embedded: EmbeddedJupyte
         server = await server_holding(here, running_servers(runtime_dir), accepts_token)
         if server is None:
             server = await embedded.server()
-            return Found(RemoteJupyter(server.address), "embedded", token=server.token)
+            return Found(_remote(server.address), "embedded", token=server.token)
         folder = here.relative_to(server.root).as_posix()
-        return Found(RemoteJupyter(server.address), "found", "" if folder == "." else folder, server.token, server.pid)
+        return Found(_remote(server.address), "found", "" if folder == "." else folder, server.token, server.pid)
 
     return connect

@@ -2,7 +2,8 @@
 
 from urllib.parse import quote
 
-from cellwright.jupyter.kernel_channel import KernelChannel, open_websocket
+from cellwright.jupyter.kernel_channel import KernelChannel
+from cellwright.jupyter.kernel_websocket import open_websocket
 from cellwright.jupyter.model import KernelInfo, KernelSpec, SessionInfo
 from cellwright.jupyter.parsing import kernel_info, kernel_spec, known_kernel, session_info
 from cellwright.jupyter.paths import NotebookPath

@@ -13,7 +13,8 @@ from jupyter_server.services.kernelspecs.handlers import (
 )
 from tornado.web import HTTPError
 
-from cellwright.jupyter.kernel_channel import KernelChannel, KernelGone, open_websocket
+from cellwright.jupyter.kernel_channel import KernelChannel, KernelGone
+from cellwright.jupyter.kernel_websocket import open_websocket
 from cellwright.jupyter.local_calls import ServerCalls
 from cellwright.jupyter.local_kernel_channel import SocketChannel, wait_until_alive
 from cellwright.jupyter.model import JsonObject, KernelInfo, KernelSpec, SessionInfo

@@ -17,7 +17,7 @@ from cellwright.jupyter.address import JupyterAddress
 from cellwright.jupyter.contents import Contents
 from cellwright.jupyter.errors import JupyterDenied
 from cellwright.jupyter.forks import RemoteForks
-from cellwright.jupyter.kernel_channel import TCP_QUICKACK
+from cellwright.jupyter.kernel_websocket import TCP_QUICKACK
 from cellwright.jupyter.kernelrest import RemoteKernels
 from cellwright.jupyter.model import RoomKind
 from cellwright.jupyter.paths import DocPath
