@@ -133,6 +133,11 @@ def test_secret_files_are_neither_read_nor_searched(root: Path, files: Files) ->
         "id_rsa\u200b",
         "server.key\t",
         ".ssh\r/id",
+        ".env\u3164",
+        ".env\u0301",
+        ".\uff45\uff4e\uff56",
+        "id_rsa\U000e0020",
+        "server.key\u2800",
         "prod.env",
         "key.pem",
         "id_rsa",
@@ -150,6 +155,7 @@ def test_secret_files_are_neither_read_nor_searched(root: Path, files: Files) ->
     files(
         dict.fromkeys(names, "CANARY=1")
         | {"app.py": "CANARY = 1", ".env.example": "CANARY=", "secrets.py": "CANARY = 2", ".env.sample\r": "CANARY="}
+        | {"tok en": "CANARY"}
     )
     for name in names:
         assert is_secret(name)
@@ -158,7 +164,13 @@ def test_secret_files_are_neither_read_nor_searched(root: Path, files: Files) ->
         with pytest.raises(SecretFile):
             read_file(Root(root), f"./{name}")
     found = grep(Root(root), Wanted(compiled("canary", case_sensitive=False)), 5)
-    assert {match.path for match in found.matches} == {"app.py", ".env.example", "secrets.py", ".env.sample\r"}
+    assert {match.path for match in found.matches} == {
+        "app.py",
+        ".env.example",
+        "secrets.py",
+        ".env.sample\r",
+        "tok en",
+    }
     allowed = Root(root, secrets=True)
     assert read_file(allowed, ".env").text == "CANARY=1"
     assert ".env" in {one.path for one in grep(allowed, Wanted(compiled("CANARY", case_sensitive=True)), 5).matches}

@@ -253,6 +253,39 @@ async def test_a_call_that_comes_while_others_are_written_is_written_too(where: 
 
 
 @requirement("context:sessions:written")
+@pytest.mark.parametrize("looked", [True, False])
+async def test_calls_that_were_looked_at_during_a_write_are_written_too(where: Location, looked: bool) -> None:
+    database = open_database(where, MIGRATIONS)
+    recorder = Recorder(database, "zoo", trace_of, time.time)
+    busy, end = threading.Event(), threading.Event()
+
+    def keep_busy(_tx: Transaction) -> None:
+        busy.set()
+        end.wait(20)
+
+    recorder.called(ANN, "read_file", {"path": "f0"}, "ok")
+    await recorder.flush()
+    others = asyncio.create_task(database.write(keep_busy))
+    await asyncio.to_thread(busy.wait, 20)
+    recorder.called(ANN, "read_file", {"path": "f1"}, "ok")
+    await asyncio.sleep(1)  # its write has begun and waits
+    for number in range(2, 4 if looked else 300):
+        recorder.called(ANN, "read_file", {"path": f"f{number}"}, "ok")
+    wanted = recorder.current(ANN) if looked else None
+    end.set()
+    await others
+    until = time.monotonic() + 20
+    while True:
+        (found,) = await database.read(lambda tx: sessions.recent(tx, "zoo", ANN.principal.id, 9))
+        if found.calls == (wanted.calls if wanted else 300):
+            break
+        assert time.monotonic() < until, found.calls
+        await asyncio.sleep(0.05)
+    await recorder.close()
+    await database.close()
+
+
+@requirement("context:sessions:written")
 async def test_ending_while_the_database_is_busy_loses_nothing(
     where: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:

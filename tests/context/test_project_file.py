@@ -236,3 +236,18 @@ def test_a_kill_in_the_middle_of_writing_leaves_a_whole_file(tmp_path: Path) -> 
         assert file.path.read_text(encoding="utf-8").startswith("# kept")
     # The dead hold no lock.
     assert file.enrich([pattern("after")])
+
+
+@requirement("context:file:broken")
+@pytest.mark.parametrize(
+    "text",
+    ['modules:\n  a: {description: "\\UFFFFFFFF"}', "? modules: {}", "modules: {? [[a]] : {}}", "modules: {? [a] : {}}",
+     "x: {? {a: {b: c}} : c}", "tech: !!bool x", 'tech: !!int ""', "tech: !!set x", "<<: !!set {a}"],
+)  # fmt: skip
+def test_whatever_the_library_trips_over_is_a_broken_file(tmp_path: Path, text: str) -> None:
+    file = put(tmp_path, text)
+    with pytest.raises(BrokenProjectFile):
+        file.read()
+    with pytest.raises(BrokenProjectFile):
+        file.merge(Project("Shop"))
+    assert (tmp_path / ".cellwright" / "project.yaml").read_text(encoding="utf-8") == text

@@ -38,7 +38,8 @@ _SECRET_SHAPES = re.compile(r"id_.*_sk|(?:client_secret|service-account|service_
 SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".git", ".hg", ".svn"})
 COPIES = ("~", ".bak", ".old", ".orig", ".save", ".backup", ".swp", ".swo")
 """What editors and people add to the name of a copy; vim's own copies have a dot in front, too."""
-_UNSEEN = re.compile(r"[\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufe00-\ufe0f\ufeff]+")
+_UNSEEN_KINDS = frozenset({"Cc", "Cf", "Me", "Mn", "Zl", "Zp", "Zs"})
+_BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 _COPY = re.compile(rf"(?:{'|'.join(map(re.escape, COPIES))})+\Z|\A\.(?=.*\.sw[op]\Z)", re.DOTALL)
 NO_SECRETS = (".example", ".sample", ".template", ".dist", ".pub", ".py", ".js", ".ts", ".go", ".rs", ".java", ".cs")
 """Samples and programs."""
@@ -60,9 +61,15 @@ def is_secret_name(name: str) -> bool:
 
 
 def _plain(name: str) -> str:
-    """The letters of a name: a line break at its end, which a script with foreign line ends makes, hides nothing."""
+    """The letters of a name as they are seen: a line break at its end, which a script with foreign line ends makes, hides nothing."""
     lower = name.casefold()
-    return lower if lower.isascii() and lower.isprintable() and " " not in lower else _UNSEEN.sub("", lower)
+    if not (lower.isascii() and lower.isprintable()):
+        lower = "".join(filter(_is_seen, unicodedata.normalize("NFKD", lower)))
+    return "/".join(part.strip() for part in lower.split("/")) if " " in lower else lower
+
+
+def _is_seen(letter: str) -> bool:
+    return letter == " " or (unicodedata.category(letter) not in _UNSEEN_KINDS and letter not in _BLANK_LETTERS)
 
 
 def _holds_secrets(lower: str) -> bool:

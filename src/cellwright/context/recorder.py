@@ -23,6 +23,7 @@ from cellwright.storage.database import Database, Transaction
 log = logging.getLogger(__name__)
 IDLE_SECONDS = 1_800.0
 FLUSH_SECONDS = 0.5
+LONGEST_PAUSE = 60.0
 MOST_TOUCHED = 2_000
 MOST_TOPICS = 12
 MOST_NOTED = 256
@@ -200,17 +201,20 @@ class Recorder:
 
     async def _write_soon(self) -> None:
         """Write a moment after a call, and again for calls that came while that was done."""
-        while not self._closing.is_set():
+        pause = FLUSH_SECONDS
+        while self._unwritten() and not self._closing.is_set():
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), FLUSH_SECONDS)
+                await asyncio.wait_for(self._closing.wait(), pause)
             try:
                 await self.flush()
+                pause = FLUSH_SECONDS
             except CellwrightError as error:
                 # What is recorded stays in memory and goes with the next write.
                 log.warning("session_not_written reason=%s", error.code)
-                return
-            if not self._noted and not self._ended:
-                return
+                pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _unwritten(self) -> bool:
+        return bool(self._noted or self._ended or any(live.dirty for live in self._live.values()))
 
     async def flush(self) -> None:
         """Write what has changed. When this returns, it is on disk."""

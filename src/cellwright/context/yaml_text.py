@@ -62,6 +62,12 @@ def _indentation(text: str) -> tuple[int, int]:
     return dash + 1 + len(found[3]), dash
 
 
+TRIPPED_OVER = (
+    YAMLError, RecursionError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError,
+)  # fmt: skip
+"""What the library raises over text that it does not understand: `? a: {}`, `!!bool x`, "\\UFFFFFFFF"."""
+
+
 def parse(text: str, shown: str) -> YamlMap:
     """The document of a file; an empty map for an empty one. BrokenProjectFile names the line."""
     if _depth(text) > DEEPEST:
@@ -76,7 +82,7 @@ def parse(text: str, shown: str) -> YamlMap:
         twice = isinstance(error, DuplicateKeyError)
         why = "a key stands there that stood before" if twice else error.problem or "not YAML"
         raise BrokenProjectFile(f"{where}: {why}", hint="mend that line") from error
-    except (YAMLError, RecursionError, ValueError) as error:
+    except TRIPPED_OVER as error:
         raise BrokenProjectFile(f"{shown} is not YAML that can be read", hint="mend it by hand") from error
     if found is None or found == "":
         return _with_comments_of(text)
@@ -211,7 +217,7 @@ def project_of(document: YamlMap, shown: str) -> Project:
         pattern=read.text(architecture, "pattern", "architecture.pattern"),
         description=read.text(architecture, "description", "architecture.description"),
         modules={
-            read.one_text(str(name), line_of(modules, name), "the name of a module"): read.module(
+            read.one_text(name, line_of(modules, name), "the name of a module"): read.module(
                 str(name), read.map(modules, name, f"modules.{name}"), f"modules.{name}"
             )
             for name in cast("list[str]", list(modules))
