@@ -92,7 +92,8 @@ def test_doctor_finds_a_fault_and_names_the_remedy(tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir()
     state.chmod(0o755)
-    done = cellwright("doctor", "--root", str(tmp_path), "--state-dir", str(state))
+    alone = {"JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime")}
+    done = cellwright("doctor", "--root", str(tmp_path), "--state-dir", str(state), environ=alone)
     assert done.returncode == 1
     assert "✘ state folder" in done.stdout
     assert "→ chmod 700" in done.stdout

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Generator
@@ -119,3 +120,17 @@ async def test_an_agent_gets_the_same_report_with_progress(shared: JupyterProces
     assert server.token not in str(result)
     assert seen[0] == "versions"
     assert seen[-1] == "done"
+
+
+@requirement("doctor:jupyter")
+def test_a_server_that_takes_connections_and_is_silent_is_not_waited_for(tmp_path: Path) -> None:
+    runtime = tmp_path / "runtime"
+    runtime.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        about = {"pid": os.getpid(), "url": url, "token": "t", "root_dir": str(tmp_path), "base_url": "/"}
+        (runtime / f"jpserver-{os.getpid()}.json").write_text(json.dumps(about), encoding="utf-8")
+        code, checks, text = doctor(tmp_path, JUPYTER_RUNTIME_DIR=str(runtime))
+    found = checks[f"Jupyter at {url.rstrip('/')}"]
+    assert (code, found["state"]) == (0, "absent"), text
+    assert "does not answer" in found["detail"]

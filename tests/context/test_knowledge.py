@@ -14,7 +14,7 @@ from cellwright.app.context_traces import trace_of
 from cellwright.app.parts import MIGRATIONS
 from cellwright.context import pages, sessions
 from cellwright.context.model import Issue, KeyFile, Module, ModuleNotFound, NoActiveSession, Project, SessionStatus
-from cellwright.context.recorder import Recorder
+from cellwright.context.recorder import MOST_NOTED, Recorder
 from cellwright.context.relevance import Use, lowest_fifth, score
 from cellwright.context.resources import ContextResources
 from cellwright.context.service import Limits, ProjectContext
@@ -269,7 +269,7 @@ async def test_calls_that_were_looked_at_during_a_write_are_written_too(where: L
     await asyncio.to_thread(busy.wait, 20)
     recorder.called(ANN, "read_file", {"path": "f1"}, "ok")
     await asyncio.sleep(1)  # its write has begun and waits
-    for number in range(2, 4 if looked else 300):
+    for number in range(2, 4 if looked else 2 + MOST_NOTED):
         recorder.called(ANN, "read_file", {"path": f"f{number}"}, "ok")
     wanted = recorder.current(ANN) if looked else None
     end.set()
@@ -277,7 +277,7 @@ async def test_calls_that_were_looked_at_during_a_write_are_written_too(where: L
     until = time.monotonic() + 20
     while True:
         (found,) = await database.read(lambda tx: sessions.recent(tx, "zoo", ANN.principal.id, 9))
-        if found.calls == (wanted.calls if wanted else 300):
+        if found.calls == (wanted.calls if wanted else 2 + MOST_NOTED):
             break
         assert time.monotonic() < until, found.calls
         await asyncio.sleep(0.05)

@@ -16,6 +16,10 @@ from cellwright.jupyter.remote import RemoteJupyter, Sharing
 
 KERNEL_SECONDS = 30.0
 REACH_SECONDS = 5.0
+ANSWER_SECONDS = 10.0
+"""A server that is well answers in a moment; nobody wants to wait for a minute to hear of one that is not."""
+
+SILENT = "takes connections, but does not answer"
 
 
 async def examine_jupyter(settings: Settings) -> list[Check]:
@@ -55,7 +59,7 @@ def _named_servers(settings: Settings) -> list[JupyterAddress]:
 async def _found_server_checks(address: JupyterAddress) -> list[Check]:
     """Of a server that nobody named: that it does not answer is no fault, it may be starting, ending or long gone."""
     first, *others = await _server_checks(address)
-    if first.state == FAILED and not await _is_reachable(address):
+    if first.state == FAILED and (first.detail == SILENT or not await _is_reachable(address)):
         return [Check(first.name, ABSENT, "is announced here, but does not answer: starting, ending or crashed")]
     return [first, *others]
 
@@ -76,8 +80,11 @@ async def _server_checks(address: JupyterAddress) -> list[Check]:
     name = f"Jupyter at {address.url}"
     async with RemoteJupyter(address) as jupyter:
         try:
-            about = await jupyter.about()
-            await jupyter.documents.folder(None)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                about = await jupyter.about()
+                await jupyter.documents.folder(None)
+        except TimeoutError:
+            return [Check(name, FAILED, SILENT, "see its log; start it again")]
         except CellwrightError as error:
             return [Check(name, FAILED, error.message, error.hint or "check its address and token")]
         checks = [
