@@ -19,17 +19,16 @@ from notebooks import beside, timed
 from programs import HTTP, bare, ours, running, write_answer
 from wire import META, MODERN, Session, result_of
 
-from cellwright.app.context_traces import trace_of
 from cellwright.app.parts import MIGRATIONS
-from cellwright.context.grep import Wanted, compiled, grep
-from cellwright.context.paths import Root
+from cellwright.context.files.grep import GrepWanted, compiled, grep
+from cellwright.context.files.paths import Root
 from cellwright.context.service import ProjectContext
 from cellwright.core.resources import Changes
 from cellwright.core.types import ALL_SCOPES, Call, Principal
-from cellwright.storage.embeddings.models import Models
-from cellwright.storage.embeddings.port import EmbeddingChoice
 from cellwright.storage.location import open_database
-from cellwright.storage.open_search import open_search
+from cellwright.storage.search.embeddings.models import Models
+from cellwright.storage.search.embeddings.port import EmbeddingChoice
+from cellwright.storage.search.opening import open_search
 
 INIT_TARGET = 3.0
 GREP_TARGET = 2.0
@@ -123,7 +122,7 @@ def _init(plan: Plan, folder: Path) -> float:
 def _project(folder: Path, state: Path) -> ProjectContext:
     database = open_database(state / "bench.db", MIGRATIONS)
     search = open_search(database, Models(EmbeddingChoice("none", "", None)))
-    return ProjectContext(folder, database, search, Changes(), trace_of)
+    return ProjectContext(folder, database, search, Changes())
 
 
 def _searching(folder: Path, rounds: range) -> list[Row]:
@@ -132,7 +131,7 @@ def _searching(folder: Path, rounds: range) -> list[Row]:
         return []
     rows: list[Row] = []
     for what, (pattern, flags) in EXPRESSIONS.items():
-        wanted = Wanted(compiled(pattern, case_sensitive="i" not in flags))
+        wanted = GrepWanted(compiled(pattern, case_sensitive="i" not in flags))
         mine = partial(_spent, partial(grep, Root(folder), wanted, 120.0))
         pairs = [alternating(number, mine, partial(_spent_by, plain, flags, pattern, str(folder))) for number in rounds]
         rows.append(row(f"context: grep for {what}, CPU, beside grep", "ms", pairs, GREP_TARGET))

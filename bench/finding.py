@@ -16,13 +16,13 @@ from typing import Any
 from finding_questions import QUESTIONS
 from measure import Plan, Row, row
 
-from cellwright.app.finding.model import Result
+from cellwright.app.search.service import Result
 from cellwright.app.settings import Settings
 from cellwright.app.workspace import Workspace, make_workspace
 from cellwright.core.types import ALL_SCOPES, Call, Principal
-from cellwright.scratch.model import CellDraft
-from cellwright.storage.entries import count_waiting
-from cellwright.storage.search import Mode
+from cellwright.scratch.model import PadCellDraft
+from cellwright.storage.search.entries import count_waiting
+from cellwright.storage.search.port import Mode
 
 MODULES = (
     "argparse", "asyncio", "base64", "binascii", "bisect", "bz2", "calendar", "cmath", "codecs", "collections", "configparser",
@@ -95,7 +95,7 @@ async def fill(workspace: Workspace, root: Path, texts: dict[str, str]) -> None:
     """A third of the documents are pads, a third notebooks, a third files."""
     for number, (name, text) in enumerate(texts.items()):
         if number % 3 == 0:
-            draft = CellDraft(language="md", content=text)
+            draft = PadCellDraft(language="md", content=text)
             await workspace.pads.create_new(WHO.principal.id, None, {"title": name}, [draft])
         elif number % 3 == 1:
             cell: dict[str, Any] = {"cell_type": "markdown", "id": "doc", "metadata": {}, "source": text}

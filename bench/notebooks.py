@@ -26,6 +26,7 @@ OUTLINE_TARGET = 6.0
 EDIT_TARGET = 4.0
 GROWTH_TARGET = 1.3
 LIST_TARGET = 3.0
+PAGE_TARGET = 2.0
 SEEN_TARGET = 3.0
 FLOOD_TARGET = 1.5
 MEMORY_TARGET = 1.3
@@ -35,6 +36,7 @@ MORE_ROUNDS = 2
 WARM_CALLS = 10
 HEAVY_CALLS = 5
 MANY = 10_000
+FAR_WALKS = 3
 FLOOD = 'for _ in range(200_000):\n    print("x" * 99)'
 FLOODS = 5
 MEMORY_LIVES = 5
@@ -146,6 +148,36 @@ def listing(setting: Setting) -> list[Row]:
     with echoing(setting.plan.work, call) as echo:
         pairs = beside(setting.rounds, min(HEAVY_CALLS, setting.plan.calls), call, walk, echo)
     return [row("notebook: list 10,000, beside os.walk + echo", "ms", pairs, LIST_TARGET)]
+
+
+def listing_far(setting: Setting) -> list[Row]:
+    """The same folder of a server that is known by its address alone: walked over REST once, then paged from what is kept."""
+    mine, at = ours(HTTP), setting.at
+    named = (*mine.command, "--root", str(setting.plan.work), "--jupyter-url", at.url)
+    program = dataclasses.replace(mine, command=named, environment={"CELLWRIGHT_JUPYTER_TOKEN": at.token})
+    with running(program, setting.plan.work) as server, closing(server.connect(MODERN)) as session:
+        first = partial(session.call, "list_nbs", {"path": "many", "refresh": True})
+        following = partial(session.call, "list_nbs", {"path": "many", "offset": MANY // 2})
+        walks = [
+            alternating(number, partial(timed, first, 1), partial(timed, partial(_asked, at), 1))
+            for number in range(FAR_WALKS)
+        ]
+        with echoing(setting.plan.work, following) as echo:
+            pages = beside(setting.rounds, setting.plan.calls, following, echo)
+    return [
+        row("notebook: list 10,000 far away, beside one request after the other", "ms", walks),
+        row("notebook: list 10,000 far away, a further page, beside echo", "ms", pages, PAGE_TARGET),
+    ]
+
+
+def _asked(at: Workspace) -> None:
+    """The least that knows the same: every folder in turn."""
+    pending, found = ["many"], 0
+    while pending:
+        entries = at.ask("GET", f"api/contents/{pending.pop()}?content=1&type=directory")["content"]
+        pending += [entry["path"] for entry in entries if entry["type"] == "directory"]
+        found += sum(entry["path"].endswith(".ipynb") for entry in entries)
+    assert found == MANY
 
 
 class Edits:
@@ -327,6 +359,7 @@ ROWS: tuple[Callable[[Setting], list[Row]], ...] = (
     outlining,
     editing,
     listing,
+    listing_far,
     seeing,
     flooding,
     remembering,

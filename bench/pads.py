@@ -15,11 +15,12 @@ from programs import HTTP, Program, bare, ours, running, write_answer
 from wire import MODERN, Session, result_of
 
 from cellwright.scratch.schema import MIGRATIONS as SCRATCH
-from cellwright.storage import entries
-from cellwright.storage.sqlite import SqliteDatabase
-from cellwright.storage.sqlite_file import connect, execute, prepare
-from cellwright.storage.sqlite_search import MIGRATIONS as SEARCH
-from cellwright.storage.words import scope_of
+from cellwright.storage.cells import MIGRATIONS as CELLS
+from cellwright.storage.search import entries
+from cellwright.storage.search.words import scope_of
+from cellwright.storage.sqlite.database import SqliteDatabase
+from cellwright.storage.sqlite.file import connect, execute, prepare
+from cellwright.storage.sqlite.search import MIGRATIONS as SEARCH
 
 APPEND_TARGET = 2.0
 READ_TARGET = 3.0
@@ -39,41 +40,47 @@ OPTIONS = ("--toolsets", "scratch", "--scratch-max-pads", "0", "--scratch-max-ce
 
 NUMBERS = "WITH RECURSIVE steps (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM steps WHERE n < :pads - 1) "
 OWNER = f"CASE WHEN n < {OWN_PADS} THEN '{TENANT}' ELSE 'other-' || (n / 1000) END"
+PAD_COLUMNS = "(tenant, id, namespace, title, description, summary, metadata, created, updated, version, cell_count)"
+CELL_COLUMNS = "(shelf, owner, notebook, id, position, source, kind, language, filename, failed, validate_on_write, metadata, outputs)"
+CODE = "'code', 'py', '', 0, 0, '{}', '[]'"
 FILL = (
-    NUMBERS + f"INSERT INTO pads SELECT {OWNER}, 'p' || n, 'n' || (n % 10), 'Pad ' || n, NULL, NULL, '{{}}', n, n, 1, "
+    NUMBERS
+    + f"INSERT INTO pads {PAD_COLUMNS} SELECT {OWNER}, 'p' || n, 'n' || (n % 10), 'Pad ' || n, NULL, NULL, '{{}}', n, n, 1, "
     f"{CELLS_OF_A_PAD} FROM steps",
     "INSERT INTO pad_uses SELECT tenant, id, updated FROM pads",
     "INSERT INTO pad_tags SELECT tenant, 't' || (updated % 7), id, 0 FROM pads",
-    "INSERT INTO tenants SELECT tenant, count(*) FROM pads GROUP BY tenant",
+    "INSERT INTO tenants (tenant, pads) SELECT tenant, count(*) FROM pads GROUP BY tenant",
     "INSERT INTO namespaces SELECT DISTINCT tenant, namespace, 0 FROM pads",
     (
         f"WITH RECURSIVE places (at) AS (SELECT 0 UNION ALL SELECT at + 1 FROM places WHERE at < {CELLS_OF_A_PAD - 1}) "
-        "INSERT INTO cells SELECT tenant, id, 'c' || at, at, 'py', 'value_' || updated || ' = compute(' || at || ')', "
-        "'{}', NULL, 0, NULL FROM pads, places"
+        f"INSERT INTO notebook_cells {CELL_COLUMNS} SELECT 'scratch', tenant, id, 'c' || at, at, "
+        f"'value_' || updated || ' = compute(' || at || ')', {CODE} FROM pads, places"
     ),
-    "INSERT INTO cell_tags SELECT tenant, 'u' || (position % 5), pad, id, 0 FROM cells WHERE position % 2 = 0",
+    "INSERT INTO cell_tags SELECT owner, 'u' || (position % 5), notebook, id, 0 FROM notebook_cells WHERE position % 2 = 0",
     (
         "INSERT INTO search_entries (tenant, kind, thing, part, namespace, tags, language, title, digest, body) "
-        "SELECT c.tenant, 'pad', c.pad, c.id, p.namespace, '[]', 'py', p.title, x'00', c.content "
-        "FROM cells c JOIN pads p ON p.tenant = c.tenant AND p.id = c.pad"
+        "SELECT c.owner, 'pad', c.notebook, c.id, p.namespace, '[]', 'py', p.title, x'00', c.source "
+        "FROM notebook_cells c JOIN pads p ON p.tenant = c.owner AND p.id = c.notebook"
     ),
     (
         "INSERT INTO search_words (rowid, scope, title, body, parts) "
         "SELECT id, scope_of(tenant, namespace), title, body, '' FROM search_entries"
     ),
 )
-OUR_READ = f"""INSERT INTO cells WITH RECURSIVE places (at) AS (SELECT 0 UNION ALL SELECT at + 1 FROM places WHERE at < {READ_CELLS - 1})
-    SELECT '{TENANT}', 'read', 'c' || at, at, 'py', 'line ' || at, '{{}}', NULL, 0, NULL FROM places"""
-READ_PAD = f"INSERT INTO pads VALUES ('{TENANT}', 'read', NULL, 'Read', NULL, NULL, '{{}}', 0, 0, 1, {READ_CELLS})"
+OUR_READ = f"""INSERT INTO notebook_cells {CELL_COLUMNS}
+    WITH RECURSIVE places (at) AS (SELECT 0 UNION ALL SELECT at + 1 FROM places WHERE at < {READ_CELLS - 1})
+    SELECT 'scratch', '{TENANT}', 'read', 'c' || at, at, 'line ' || at, {CODE} FROM places"""
+READ_PAD = f"INSERT INTO pads {PAD_COLUMNS} VALUES ('{TENANT}', 'read', NULL, 'Read', NULL, NULL, '{{}}', 0, 0, 1, {READ_CELLS})"
 
 LEAST_CELLS = (
-    "SELECT id, position, language, content, metadata FROM cells WHERE tenant = ? AND pad = ? ORDER BY position"
+    "SELECT id, position, language, source, metadata FROM notebook_cells "
+    "WHERE shelf = 'scratch' AND owner = ? AND notebook = ? ORDER BY position"
 )
 LEAST_LIST = (
     "SELECT p.id, title, description, namespace, cell_count FROM pads p JOIN pad_tags t ON t.tenant = p.tenant AND t.pad = p.id "
     "WHERE p.tenant = ? AND namespace = 'n3' AND tag = 't3' ORDER BY updated DESC LIMIT 50"
 )
-LEAST_APPEND = "INSERT INTO cells VALUES (?, ?, ?, ?, 'py', 'x = 1', '{}', NULL, 0, NULL)"
+LEAST_APPEND = f"INSERT INTO notebook_cells {CELL_COLUMNS} VALUES ('scratch', ?, ?, ?, ?, 'x = 1', {CODE})"
 LEAST_TOUCH = (
     "UPDATE pads SET updated = ?, version = version + 1, cell_count = cell_count + 1 WHERE tenant = ? AND id = ?"
 )
@@ -100,7 +107,7 @@ def filled(file: Path, pads: int) -> Path:
 
 
 async def _with_tables(file: Path) -> None:
-    database = SqliteDatabase(file, (*SEARCH, *SCRATCH))
+    database = SqliteDatabase(file, (*SEARCH, *CELLS, *SCRATCH))
     # Entries from before the model would be embedded while we measure.
     await database.write(lambda tx: entries.adopt_model(tx, MODEL))
     await database.close()

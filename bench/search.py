@@ -17,17 +17,17 @@ from pathlib import Path
 import numpy as np
 from measure import Pair, Plan, Row, row
 
-from cellwright.storage import entries
 from cellwright.storage.database import Transaction
-from cellwright.storage.embeddings.batches import Vectors
-from cellwright.storage.embeddings.models import Models
-from cellwright.storage.embeddings.port import Embedder, EmbeddingChoice
-from cellwright.storage.search import Entry, Key, Mode, Query
-from cellwright.storage.sqlite import SqliteDatabase
-from cellwright.storage.sqlite_file import connect, execute
-from cellwright.storage.sqlite_search import MIGRATIONS, CodeVectors, SqliteSearch, scope_query
-from cellwright.storage.vectors import codes_of, cosines
-from cellwright.storage.words import looked_for
+from cellwright.storage.search import entries
+from cellwright.storage.search.embeddings.batches import Vectors
+from cellwright.storage.search.embeddings.models import Models
+from cellwright.storage.search.embeddings.port import Embedder, EmbeddingChoice
+from cellwright.storage.search.port import Entry, Key, Mode, Query
+from cellwright.storage.search.vectors import codes_of, cosines
+from cellwright.storage.search.words import looked_for
+from cellwright.storage.sqlite.database import SqliteDatabase
+from cellwright.storage.sqlite.file import connect, execute
+from cellwright.storage.sqlite.search import MIGRATIONS, CodeVectors, SqliteSearch, scope_query
 
 SEARCH_TARGET = 2.0
 NO_WORSE = 1.0

@@ -15,8 +15,8 @@ from measure import Pair, Plan, Row, row
 
 from cellwright.storage.database import Database, Transaction
 from cellwright.storage.migrations import Migration
-from cellwright.storage.sqlite import SqliteDatabase
-from cellwright.storage.sqlite_file import connect, execute, prepare
+from cellwright.storage.sqlite.database import SqliteDatabase
+from cellwright.storage.sqlite.file import connect, execute, prepare
 
 COMMIT_TARGET = 1.3
 READ_TARGET = 1.5

@@ -42,8 +42,30 @@ def _in_file(file: Path, codes: Mapping[str, str]) -> Iterator[Message]:
         text = _text_of(node.args[0]) if node.args else ""
         if len(text.replace(GAP, "").strip()) < SHORTEST:
             continue
-        hint = next((_text_of(keyword.value) for keyword in node.keywords if keyword.arg == "hint"), "")
+        hint = _text_of(remedy) if (remedy := _remedy(node)) is not None else ""
         yield Message(codes[node.func.id], text, hint if hint != GAP else "")
+
+
+def without_remedy(source: Path) -> list[str]:
+    """Where an error is made that does not say what to do next: file, line, message."""
+    kinds = {kind.__name__ for kind in _all_below(CellwrightError)}
+    return [
+        f"{file.relative_to(source)}:{node.lineno} {_text_of(node.args[0]) if node.args else ''}"
+        for file in sorted(source.rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in kinds
+        if _remedy(node) is None
+    ]
+
+
+def _remedy(call: ast.Call) -> ast.expr | None:
+    """What an error says to do next: its hint, or the reason in its details where the message itself is fixed by a contract."""
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    details = given.get("details")
+    if "hint" in given or not isinstance(details, ast.Dict):
+        return given.get("hint")
+    reasons = zip(details.keys, details.values, strict=True)
+    return next((value for key, value in reasons if isinstance(key, ast.Constant) and key.value == "reason"), None)
 
 
 def _text_of(node: ast.expr) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from messages import messages
 
-from cellwright.app.catalogue import DEFAULT_TOOLSETS
+from cellwright.app.offers.catalogue import DEFAULT_TOOLSETS
 from cellwright.app.workspace import Workspace
 
 SUMMARY = (
@@ -19,9 +19,19 @@ WHEN = (
     "project memory. Use when tools named workspace_status, read_nb_cells, scratch_create, notebook_create or context_search are there."
 )
 SECTIONS = {
-    "Start": ("index.md", "clients.md", "clients", "running.md", "running", "command-line.md", "settings.md"),
+    "Start": (
+        "index.md",
+        "clients.md",
+        "clients",
+        "running.md",
+        "running",
+        "systems.md",
+        "command-line.md",
+        "settings.md",
+    ),
     "What it does": (
         "notebooks.md",
+        "python.md",
         "proposals.md",
         "scratch.md",
         "thinking.md",
@@ -33,9 +43,13 @@ SECTIONS = {
         "page.md",
     ),
     "Reference": ("tools.md", "tools", "resources.md", "errors.md", "messages.md"),
-    "Trust and design": ("security.md", "design.md"),
+    "Trust and design": ("security.md", "design.md", "releasing.md"),
 }
 """The order of the site and of llms.txt: pages, and folders for all pages in them."""
+
+
+SAID_THEN = "the message goes on with what fits this case"
+"""For a remedy that is put together when it is needed."""
 
 
 def messages_page(source: Path) -> str:
@@ -50,7 +64,7 @@ def messages_page(source: Path) -> str:
         if one.code != code:
             code = one.code
             parts.append(f"\n## `{code}`\n\n| message | what to do |\n|---|---|\n")
-        parts.append(f"| {_exact(one.text)} | {_plain(one.hint)} |\n")
+        parts.append(f"| {_exact(one.text)} | {_plain(one.hint or SAID_THEN)} |\n")
     return "".join(parts)
 
 
@@ -131,6 +145,8 @@ def skill(workspace: Workspace) -> str:
             "",
             "- Look before you read, read before you write: an outline costs a tenth of the cells.",
             "- Name cells by id. Give `expect` with every edit; on CONFLICT read the cell again, keep what the person wrote.",
+            "- A new notebook: `create_nb` with its first cells, then `execute_nb_cells` with `cells: all`; `keep_going` runs past errors.",
+            "- Done with a notebook for good? `shutdown_nb_kernel`: a kernel keeps its memory until somebody ends it.",
             "- A cell that raised is `isError: true`, whatever else the result says. Do not report success then.",
             "- Long runs: the result says `running` and has an `execution_id`. `get_execution` for the rest; do not run it twice.",
             "- Not sure whether a change is wanted? `propose: true` makes it a proposal that a person merges.",

@@ -13,7 +13,7 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any, cast
 
-from cellwright.app.tokens import TokenStore, parse_scopes
+from cellwright.app.http.tokens import TokenStore, parse_scopes
 from support import TOKEN, HttpServer, clean_environ, stop
 
 MODERN = "2026-07-28"

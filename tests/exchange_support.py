@@ -5,7 +5,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from cellwright.core.formats.model import Book, BookCell, Kind, extension_of, language_named
+from cellwright.core.text.counting import counted
+from cellwright.notebook.model import Cell, Kind, Notebook, extension_of, language_named
 
 LANGUAGES = ("python", "javascript", "bash", "sql")
 ROUGH = (
@@ -24,10 +25,10 @@ OUTPUTS: Sequence[dict[str, Any]] = (
 
 
 @st.composite
-def books(draw: st.DrawFn) -> Book:
+def notebooks(draw: st.DrawFn) -> Notebook:
     """Any book that a format or a place may be asked to hold."""
     language = draw(st.sampled_from(LANGUAGES))
-    cells: list[BookCell] = []
+    cells: list[Cell] = []
     for number in range(draw(st.integers(0, 5))):
         kind = draw(st.sampled_from(list(Kind)))
         code = kind is Kind.CODE
@@ -35,7 +36,7 @@ def books(draw: st.DrawFn) -> Book:
         name = draw(st.sampled_from(["", f"f{number}.{extension_of(own or language)}", "not a name"])) if code else ""
         attached = {"cellwright": {"attachments": {"a.png": {"image/png": "AAAA"}}}}
         cells.append(
-            BookCell(
+            Cell(
                 kind,
                 draw(LINES),
                 own if own != language else "",
@@ -47,7 +48,7 @@ def books(draw: st.DrawFn) -> Book:
             )
         )
     title = draw(st.sampled_from(["T", "A longer title", "Über # alles", "  ", "x" * 300]))
-    return Book(title, language, tuple(cells), draw(METADATA))
+    return Notebook(title, language, tuple(cells), draw(METADATA))
 
 
 def _filled(value: Any) -> Any:
@@ -55,7 +56,7 @@ def _filled(value: Any) -> Any:
 
 
 # How each thing is seen, and a word with which a loss must speak of it. Written apart from the code under test.
-ASPECTS: Sequence[tuple[str, Callable[[Book, Book], bool]]] = (
+ASPECTS: Sequence[tuple[str, Callable[[Notebook, Notebook], bool]]] = (
     ("title", lambda a, b: a.title == b.title),
     ("the notebook's language", lambda a, b: language_named(a.language) == language_named(b.language)),
     (
@@ -63,12 +64,12 @@ ASPECTS: Sequence[tuple[str, Callable[[Book, Book], bool]]] = (
         lambda a, b: all(_filled(b.metadata.get(k)) == _filled(v) for k, v in a.metadata.items()),
     ),
 )
-OF_CELLS: Sequence[tuple[str, Callable[[BookCell, Book], Any]]] = (
+OF_CELLS: Sequence[tuple[str, Callable[[Cell, Notebook], Any]]] = (
     ("text of", lambda cell, _: cell.source),
     ("kind of", lambda cell, _: cell.kind),
     (
         "languages",
-        lambda cell, book: language_named(cell.language or book.language) if cell.kind is Kind.CODE else None,
+        lambda cell, notebook: language_named(cell.language or notebook.language) if cell.kind is Kind.CODE else None,
     ),
     ("file names", lambda cell, _: _filled(cell.filename)),
     ("ids", lambda cell, _: _filled(cell.id)),
@@ -77,13 +78,14 @@ OF_CELLS: Sequence[tuple[str, Callable[[BookCell, Book], Any]]] = (
 )
 
 
-def unnamed(before: Book, after: Book, losses: Sequence[str]) -> list[str]:
+def unnamed(before: Notebook, after: Notebook, losses: Sequence[str]) -> list[str]:
     """What is different about two books and stands in none of the losses."""
     said = "\n".join(losses)
     missing = [word for word, same in ASPECTS if not same(before, after) and word not in said]
     if len(before.cells) != len(after.cells):
         gone = [word for word, _ in OF_CELLS[3:] if _held(before, word) > _held(after, word) and word not in said]
-        return [*missing, *gone, *(["cells"] if f"{len(after.cells)} cells of {len(before.cells)}" not in said else [])]
+        told = f"makes {counted(len(after.cells), 'cell')} of {len(before.cells)}" in said
+        return [*missing, *gone, *([] if told else ["cells"])]
     pairs = list(zip(before.cells, after.cells, strict=True))
     for word, of in OF_CELLS:
         # What was not there cannot be lost: a place may give a cell an id.
@@ -101,6 +103,6 @@ def unnamed(before: Book, after: Book, losses: Sequence[str]) -> list[str]:
     return missing
 
 
-def _held(book: Book, word: str) -> int:
+def _held(notebook: Notebook, word: str) -> int:
     of = dict(OF_CELLS)[word]
-    return sum(1 for cell in book.cells if of(cell, book) is not None)
+    return sum(1 for cell in notebook.cells if of(cell, notebook) is not None)

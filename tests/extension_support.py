@@ -51,9 +51,11 @@ class ExtensionProcess(JupyterProcess):
         base_path: str = "/",
         collaboration: bool = True,
         token_required: bool = True,
+        lab: bool = False,
     ) -> None:
         super().__init__(
             home,
+            lab=lab,
             options=options,
             base_path=base_path,
             collaboration=collaboration,
@@ -85,6 +87,11 @@ class ExtensionProcess(JupyterProcess):
     @property
     def headers(self) -> dict[str, str]:
         return bearer(self.token)
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def whole_log(self) -> str:
         return (self.home / "server.log").read_text(encoding="utf-8", errors="replace")

@@ -7,7 +7,6 @@ import os
 import random
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self, cast
 from urllib.parse import quote
 
+import psutil
 from pycrdt import (
     Array,
     Awareness,
@@ -37,9 +37,25 @@ from pycrdt import (
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from cellwright.jupyter.server import kernel_ports
+from support import free_port
+
 SERVER_PYTHON = os.environ.get("CELLWRIGHT_TEST_SERVER_PYTHON", sys.executable)
 """Set it to the Python of another environment to run these tests against other versions of Jupyter's parts."""
-START_SECONDS = 40.0
+KERNEL_PORTS = f"""{Path(kernel_ports.__file__).read_text(encoding="utf-8")}
+
+if not LocalPortCache.initialized():
+    KernelPorts.instance()
+"""
+"""Configuration of Jupyter, which each of its extensions reads. As text: that Jupyter may be one of an environment without us."""
+START = """import sys
+sys.modules["rfc3987_syntax"] = None
+from jupyter_server.serverapp import launch_new_instance
+launch_new_instance()
+"""
+"""What `python -m jupyter_server` does, but for a grammar of addresses with letters of all languages: jsonschema has it made at each
+start, which is most of a start, and does without it where it is not installed."""
+START_SECONDS = 100.0
 STOP_SECONDS = 20.0
 WAIT_SECONDS = 15.0
 
@@ -51,15 +67,6 @@ class JupyterServer:
     url: str
     token: str
     root: Path
-
-
-def free_port() -> int:
-    """A port that nobody listens on, below those the system gives to outgoing connections: it stays free over a restart."""
-    while True:
-        port = random.randrange(20_000, 32_000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 def write_notebook(root: Path, path: str, sources: list[str], **overrides: Any) -> Path:
@@ -142,10 +149,21 @@ class JupyterProcess:
     def address(self) -> JupyterServer:
         return JupyterServer(self.url, self.token, self.root)
 
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self.end_all()
+
     def start(self) -> None:
         self._write_config()
         command = [
-            *(self._python, "-m", "jupyter_server"),
+            *(self._python, "-c", START),
             f"--ServerApp.root_dir={self.root}",
             "--ServerApp.ip=127.0.0.1",
             f"--ServerApp.port={self.port}",
@@ -154,6 +172,8 @@ class JupyterProcess:
             f"--IdentityProvider.token={self.token}",
             "--ServerApp.open_browser=False",
             "--ServerApp.allow_root=True",
+            # Whether a flood of output passes its own limit of 1 MB/s depends on how busy the machine is.
+            "--ZMQChannelsWebsocketConnection.iopub_data_rate_limit=50000000",
             *self._options,
         ]
         log = (self.home / "server.log").open("ab")
@@ -175,6 +195,7 @@ class JupyterProcess:
             (self.home / name).mkdir(exist_ok=True)
         config = {"ServerApp": {"jpserver_extensions": extensions}}
         (self.home / "config_dir" / "jupyter_server_config.json").write_text(json.dumps(config), encoding="utf-8")
+        (self.home / "config_dir" / "jupyter_config.py").write_text(KERNEL_PORTS, encoding="utf-8")
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
@@ -207,6 +228,15 @@ class JupyterProcess:
 
     def stop(self) -> None:
         self._end(signal.SIGTERM)
+
+    def end_all(self) -> None:
+        """End it and its kernels at once, when nobody needs them any more: asked politely, some versions take their time."""
+        if self._process is not None:
+            below = psutil.Process(self._process.pid).children(recursive=True)
+            self.kill()
+            for process in below:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
 
     def _end(self, how: signal.Signals) -> None:
         process, self._process = self._process, None

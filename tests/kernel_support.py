@@ -12,12 +12,12 @@ from typing import Any
 
 from pycrdt import Array, ArrayEvent, Doc, Map, MapEvent, Text, TextEvent, TransactionEvent
 
-from cellwright.jupyter.executions import Execution, Executions, Job
-from cellwright.jupyter.kernel import KernelConnection
-from cellwright.jupyter.kernel_channel import JsonObject, Message
-from cellwright.jupyter.kernel_queue import KernelQueue
-from cellwright.jupyter.kernel_websocket import open_websocket
-from cellwright.jupyter.outputs import Displays, OutputWriter, deliver
+from cellwright.jupyter.kernels.channel import JsonObject, Message
+from cellwright.jupyter.kernels.connection import KernelConnection
+from cellwright.jupyter.kernels.executions import CellJob, Execution, Executions
+from cellwright.jupyter.kernels.outputs import Displays, OutputWriter, deliver
+from cellwright.jupyter.kernels.queue import KernelQueue
+from cellwright.jupyter.remote.kernel_websocket import open_websocket
 from jupyter_support import JupyterServer
 
 WAIT_SECONDS = 30.0
@@ -136,8 +136,8 @@ async def bench_on(server: JupyterServer) -> AsyncGenerator[Bench]:
             await bench.queue.close()
 
 
-def job(code: str, cell_id: str = "") -> Job:
-    return Job(lambda: code, cell_id)
+def job(code: str, cell_id: str = "") -> CellJob:
+    return CellJob(lambda: code, cell_id)
 
 
 class SharedCell:

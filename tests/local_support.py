@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from jupyter_client.connect import LocalPortCache
 from jupyter_server.serverapp import ServerApp
 from traitlets.config import Config
 
-from jupyter_support import JupyterServer, eventually, free_port
+from cellwright.jupyter.server.kernel_ports import KernelPorts
+from jupyter_support import JupyterServer, eventually
+from support import free_port
 
 FORGOTTEN_SECONDS = 0.3
 """How long a room is kept when its last client has left: short, so that a room we hold without being its client is lost."""
@@ -52,6 +55,10 @@ async def server_in_loop(
         }
     )
     config.merge(Config(settings or {}))
+    if not isinstance(LocalPortCache.instance(), KernelPorts):
+        # Somebody started a kernel in this process before, as `doctor` does.
+        LocalPortCache.clear_instance()
+    KernelPorts.instance()
     with pytest.MonkeyPatch.context() as patch:
         # Kernels are started with our environment; they must not write into the home of whoever runs the tests.
         patch.setenv("IPYTHONDIR", str(home / "ipython"))

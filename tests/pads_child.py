@@ -13,13 +13,15 @@ from pathlib import Path
 
 from cellwright.core.errors import CellwrightError
 from cellwright.core.resources import Changes
-from cellwright.scratch.model import CellDraft, Limits
+from cellwright.scratch.model import PadCellDraft, PadLimits
 from cellwright.scratch.schema import MIGRATIONS
 from cellwright.scratch.service import Pads, Policy
 from cellwright.scratch.validation.validators import Validators
+from cellwright.storage.cells import MIGRATIONS as CELLS
 from cellwright.storage.location import open_database
-from cellwright.storage.open_search import open_search
-from cellwright.storage.search_schema import MIGRATIONS as SEARCH
+from cellwright.storage.search.opening import open_search
+from cellwright.storage.search.schema import MIGRATIONS as SEARCH
+from cellwright.workers.pool import WorkerPool
 
 Change = tuple[str, str, str, int, str]
 """What is done, to which pad, to which cell, where, with which text."""
@@ -30,9 +32,14 @@ def say(text: str) -> None:
 
 
 def open_pads(file: Path) -> Pads:
-    database = open_database(file, (*SEARCH, *MIGRATIONS))
+    database = open_database(file, (*SEARCH, *CELLS, *MIGRATIONS))
     return Pads(
-        database, open_search(database), Validators(), Changes(), limits=Limits(pads=0, cells=8), policy=Policy()
+        database,
+        open_search(database),
+        Validators(WorkerPool()),
+        Changes(),
+        limits=PadLimits(pads=0, cells=8),
+        policy=Policy(),
     )
 
 
@@ -59,7 +66,7 @@ def changed(model: dict[str, list[tuple[str, str]]], change: Change) -> dict[str
 
 async def change_pads(pads: Pads, change: Change) -> None:
     what, pad, cell, place, text = change
-    draft = CellDraft("py", text, cell)
+    draft = PadCellDraft("py", text, cell)
     if what == "create":
         await pads.create("ann", pad, {}, [draft])
     elif what == "delete":

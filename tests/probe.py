@@ -8,8 +8,9 @@ import asyncio
 import sys
 from dataclasses import dataclass, field
 
-from cellwright.app import commands, workspace
-from cellwright.app.cli import make_parser, settings_from
+from cellwright.app import workspace
+from cellwright.app.cli import commands
+from cellwright.app.cli.main import make_parser, settings_from
 from cellwright.app.settings import Settings
 from cellwright.core.errors import Unavailable
 from cellwright.core.toolset import Image, Reply, Toolset, read, run, write

@@ -47,7 +47,7 @@ class ProbeExtension(CellwrightExtension):
             changes=workspace.changes,
             tasks=workspace.tasks,
             result_tokens=workspace.settings.result_tokens,
-            secrets=workspace.settings.secrets(),
+            secrets=workspace.secrets,
         )
 
 

@@ -1,7 +1,6 @@
 """A real PostgreSQL server for tests, also where tests run as root, and the tables that tests of the database use."""
 
 import os
-import pwd
 import shutil
 import subprocess
 import tempfile
@@ -41,6 +40,8 @@ class PostgresServer:
         self.home = Path(tempfile.mkdtemp(prefix="cw-pg-"))
         self._other: dict[str, Any] = {}
         if os.geteuid() == 0:
+            import pwd  # noqa: PLC0415 - does not exist on Windows, where this module is loaded all the same
+
             nobody = pwd.getpwnam("nobody")
             os.chown(self.home, nobody.pw_uid, nobody.pw_gid)
             self._other = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}

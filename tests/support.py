@@ -1,7 +1,9 @@
 """What several tests need: real servers as processes, real clients, bounded waits."""
 
 import asyncio
+import contextlib
 import os
+import random
 import re
 import signal
 import socket
@@ -45,9 +47,12 @@ async def until(condition: Callable[[], bool], what: str, seconds: float = WAIT_
 
 
 def free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])
+    """A port that nobody listens on, below those the system gives to outgoing connections: it stays free for who asks for it."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,9 @@
 """The shape of the code itself: which way imports point, who knows the SDK, where broad excepts stand."""
 
 import ast
+import re
+from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,17 +14,31 @@ from cellwright.app.workspace import local_user, make_workspace
 from requirements import requirement
 
 SOURCE = Path(__file__).parent.parent / "src" / "cellwright"
-LAYERS = {"core": 0, "storage": 1, "jupyter": 2, "scratch": 2, "thinking": 2, "context": 2, "web": 1, "app": 3}
+LAYERS = {
+    "core": 0,
+    "notebook": 0.5,
+    "system": 1,
+    "workers": 2,
+    "storage": 2,
+    "jupyter": 3,
+    "scratch": 3,
+    "thinking": 3,
+    "context": 3,
+    "web": 1,
+    "app": 4,
+}
 BROAD = {"Exception", "BaseException"}
+MOST_MODULES = 16
 # The edges of the process, where whatever is left over must not take the rest down. Each entry is a decision.
 EDGES = {
-    "app/files.py": 1,  # a half-written file is removed, then the same exception goes on
     "app/protocol/calls.py": 1,  # a crash in a tool
     "app/protocol/server.py": 1,  # a crash in a resource
+    "workers/worker.py": 1,  # a crash in a job, raised again where it is waited for
     "storage/workers.py": 1,  # what goes wrong in a thread is raised where it is waited for
 }
 
 
+@cache
 def modules() -> list[tuple[Path, ast.Module]]:
     return [(file, ast.parse(file.read_text(encoding="utf-8"))) for file in sorted(SOURCE.rglob("*.py"))]
 
@@ -55,9 +72,33 @@ def test_imports_point_one_way() -> None:
     assert wrong == []
 
 
+@requirement("code:shelves")
+def test_what_works_across_parts_knows_them_by_their_shelves_alone() -> None:
+    parts = tuple(f"cellwright.{name}." for name, layer in LAYERS.items() if layer == LAYERS["jupyter"])
+    across = [(file, tree) for file, tree in modules() if file.is_relative_to(SOURCE / "app" / "search")]
+    across += [(file, tree) for file, tree in modules() if file == SOURCE / "app" / "exchange" / "service.py"]
+    assert len(across) > 1
+    assert [name for _, tree in across for name in imported(tree) if name.startswith(parts)] == []
+
+
 @requirement("code:imports")
 def test_every_package_has_its_place() -> None:
     assert {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"} <= LAYERS.keys()
+
+
+@requirement("code:map")
+def test_the_map_names_every_package() -> None:
+    page = (SOURCE.parent.parent / "docs" / "design.md").read_text(encoding="utf-8")
+    drawn = page.split("```text\n")[1].split("```")[0]
+    packages = [file.parent.relative_to(SOURCE) for file in SOURCE.rglob("__init__.py")]
+    unnamed = {path.as_posix() for path in packages if path.name and not re.search(rf"\b{path.name}/", drawn)}
+    assert unnamed == set()
+
+
+@requirement("code:map")
+def test_no_folder_has_more_modules_than_one_finds_a_file_among() -> None:
+    counted = Counter(file.parent.relative_to(SOURCE).as_posix() for file, _ in modules() if file.stem != "__init__")
+    assert {folder: count for folder, count in counted.items() if count > MOST_MODULES} == {}
 
 
 @requirement("code:one-sdk-module")

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
-from cellwright.core.running import Kernels
+from cellwright.notebook.run import Kernels
 from cellwright.storage.location import Location
-from cellwright.thinking.model import Limits
+from cellwright.thinking.model import ThinkingLimits
 from cellwright.thinking.service import Thinking
 
 MakeThinking = Callable[..., Thinking]
-Opening = Callable[[Location], AbstractAsyncContextManager[Callable[[Kernels, Limits | None], Thinking]]]
+Opening = Callable[[Location], AbstractAsyncContextManager[Callable[[Kernels, ThinkingLimits | None], Thinking]]]
 
 
 class Clock:

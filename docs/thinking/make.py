@@ -14,8 +14,8 @@ from typing import Any, cast
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.manager import start_new_async_kernel
 
-from cellwright.core.formats import srcmd
-from cellwright.core.formats.model import Book, Kind
+from cellwright.notebook.formats import srcmd
+from cellwright.notebook.model import Kind, Notebook
 from cellwright.thinking.templates import TEMPLATES, Template
 
 HERE = Path(__file__).parent
@@ -53,8 +53,8 @@ async def run(client: AsyncKernelClient, source: str) -> list[Output]:
     return found
 
 
-async def run_book(client: AsyncKernelClient, book: Book) -> list[list[Output]]:
-    return [await run(client, cell.source) for cell in book.cells if cell.kind is Kind.CODE]
+async def run_notebook(client: AsyncKernelClient, notebook: Notebook) -> list[list[Output]]:
+    return [await run(client, cell.source) for cell in notebook.cells if cell.kind is Kind.CODE]
 
 
 def _shown(outputs: list[Output]) -> str:
@@ -71,9 +71,9 @@ def _pictures(outputs: list[Output]) -> list[str]:
     return [output["data"]["image/svg+xml"] for output in outputs if "image/svg+xml" in output.get("data", {})]
 
 
-def page(template: Template, worked: Book, results: list[list[Output]]) -> dict[Path, str]:
+def page(template: Template, worked: Notebook, results: list[list[Output]]) -> dict[Path, str]:
     """The page of a template and the picture at its end."""
-    intro = template.book.cells[0].source
+    intro = template.notebook.cells[0].source
     about = f"`{template.name}`: {template.description}"
     parts = [f"{NOTE}# {template.title}", about, intro, f"## Worked example: {worked.title}"]
     remaining = iter(results)
@@ -96,8 +96,8 @@ async def generated() -> dict[Path, str]:
         for template in TEMPLATES.values():
             worked = srcmd.decode((HERE / "worked" / f"{template.name}.src.md").read_text(encoding="utf-8"))
             await run(client, "%reset -f")
-            await run_book(client, template.book)
-            files |= page(template, worked, await run_book(client, worked))
+            await run_notebook(client, template.notebook)
+            files |= page(template, worked, await run_notebook(client, worked))
     return files
 
 

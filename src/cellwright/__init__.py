@@ -1,6 +1,8 @@
 """cellwright: one MCP server that gives an AI agent a whole notebook workspace."""
 
 __version__ = "0.1.0"
+DOCUMENTATION = "https://github.com/cellwright/cellwright/blob/main/docs"
+"""Where the pages are that messages point to: the package itself does not carry them."""
 
 
 def _jupyter_server_extension_points() -> list[dict[str, object]]:  # pyright: ignore[reportUnusedFunction] - Jupyter calls it

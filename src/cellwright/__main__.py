@@ -2,6 +2,6 @@
 
 import sys
 
-from cellwright.app.entry import main
+from cellwright.app.cli.entry import main
 
 sys.exit(main())

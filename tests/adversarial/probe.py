@@ -15,7 +15,9 @@ import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cellwright.app import cli, commands, workspace
+from cellwright.app import workspace
+from cellwright.app.cli import commands
+from cellwright.app.cli import main as cli
 from cellwright.app.resources import STATUS_URI
 from cellwright.app.settings import Settings
 from cellwright.core.resources import Changes, ResourceUpdated

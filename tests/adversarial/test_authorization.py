@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import httpx2
 import jwt
@@ -22,6 +22,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
+from starlette.requests import Request
+from starlette.responses import Response
 
 from adversarial.probe import make_probed
 from adversarial_support import (
@@ -46,11 +48,12 @@ from adversarial_support import (
     sources,
     tools_of,
 )
-from cellwright.app.gate import PRINCIPAL_KEY, Gate, Limits, Route
-from cellwright.app.requests import AsgiScope, Receive, Send
+from cellwright.app.http.gate import Gate
+from cellwright.app.http.routes import Route
+from cellwright.app.http.tokens import OneToken, TokenStore
+from cellwright.app.http.turns import TurnLimits
 from cellwright.app.settings import Settings
-from cellwright.app.tokens import OneToken, TokenStore
-from cellwright.core.types import Scope, Secret
+from cellwright.core.types import PRINCIPAL_KEY, Scope, Secret
 from requirements import requirement
 from support import TOKEN, HttpServer, wait_until
 
@@ -183,6 +186,9 @@ def forgeries(keys: Keys) -> dict[str, str]:
         ),
         "jku": signed(claims(), {"kid": "mine", "jku": "https://evil.example/keys.json"}),
         "crit": signed(claims(), {"crit": ["b64"], "b64": False}),
+        "a logout token": signed(claims(), {"typ": "logout+jwt"}),
+        "a security event": signed(claims(), {"typ": "secevent+jwt"}),
+        "typ is a list": signed(claims(), {"typ": ["at+jwt"]}),
         "wrong aud": signed(claims(aud="https://other.example/mcp")),
         "aud is a prefix": signed(claims(aud=AUDIENCE.removesuffix("/mcp"))),
         "aud with more": signed(claims(aud=AUDIENCE + "/")),
@@ -229,7 +235,7 @@ def test_every_forged_jwt_gets_the_one_answer_of_a_wrong_token(
 ) -> None:
     before = ran(folder)
     plain = call_tool(server, "probe_write", token="wrong", source=next(stranger))
-    assert (plain.status, set(plain.json())) == (401, {"error"})
+    assert (plain.status, set(plain.json())) == (401, {"jsonrpc", "id", "error"})
     assert f'resource_metadata="{METADATA}"' in (plain.header("www-authenticate") or "")
     wrong: dict[str, int] = {}
     for name, token in forgeries(keys).items():
@@ -464,7 +470,7 @@ WISHES = [
 @requirement("adversarial:A3")
 @pytest.mark.parametrize("scopes", ["read,write,run,admin", "read"])
 @pytest.mark.parametrize("wish", WISHES, ids=str)
-def test_on_a_read_only_server_a_hidden_tool_is_as_unknown_as_none(
+def test_on_a_read_only_server_a_tool_that_is_ruled_out_says_so_and_does_nothing(
     read_only: HttpServer,
     read_only_folder: Path,
     beyond_read: dict[str, str],
@@ -473,43 +479,33 @@ def test_on_a_read_only_server_a_hidden_tool_is_as_unknown_as_none(
 ) -> None:
     token = made_token(read_only_folder / "state", f"{scopes} {wish}", scopes)
     session = Session(read_only, token, wish)
-    hidden = [*beyond_read, "probe_noise"]
-    assert not set(tools_of(session.send(rpc("tools/list", version=LEGACY)))) & set(hidden)
-    answers: dict[str, object] = {}
-    for name in hidden:
-        never = "zz" + name[2:]
-        stateless = [(one.status, shape(one, used)) for one, used in both(read_only, name, never, token, wish)]
-        handshake = [(session.call(used).status, shape(session.call(used), used)) for used in (name, never)]
-        if stateless[0] != stateless[1] or handshake[0] != handshake[1]:
-            answers[name] = (stateless, handshake)
-    assert answers == {}
+    ruled_out = [*beyond_read, "probe_noise"]
+    assert not set(tools_of(session.send(rpc("tools/list", version=LEGACY)))) & set(ruled_out)
+    answers = {
+        name: (why_off(call_tool(read_only, name, token=token, more=wish)), why_off(session.call(name)))
+        for name in ruled_out
+    }
+    expected = {name: "--exclude-tools" if name == "probe_noise" else "--read-only" for name in ruled_out}
+    assert {name: seen for name, seen in answers.items() if seen != (expected[name], expected[name])} == {}
     assert ran(read_only_folder) == []
 
 
-def both(
-    server: HttpServer, name: str, never: str, token: str, wish: list[tuple[str, str]]
-) -> Iterator[tuple[Answer, str]]:
-    for used in (name, never):
-        yield call_tool(server, used, token=token, more=wish), used
-
-
-def shape(answer: Answer, name: str) -> object:
-    """What the caller learns, but for the name it gave itself and what is near to it."""
-    message: dict[str, Any] = answer.json()
-    error = message.get("error")
-    if isinstance(error, dict):
-        told = cast("dict[str, Any]", error)
-        return told["code"], str(told["message"]).replace(name, "NAME").partition(";")[0]
-    return message
+def why_off(answer: Answer) -> str:
+    """The setting that rules a tool out, in the words of the refusal."""
+    result: dict[str, Any] = answer.json()["result"]
+    error: dict[str, Any] = result.get("structuredContent", {}).get("error", {})
+    message = str(error.get("message"))
+    if not result["isError"] or error.get("code") != "TOOL_OFF":
+        return json.dumps(result)
+    return next((flag for flag in ("--read-only", "--exclude-tools") if flag in message), message)
 
 
 @requirement("adversarial:A3")
-def test_naming_a_hidden_tool_in_a_header_does_not_bring_it_back(
+def test_naming_a_ruled_out_tool_in_a_header_does_not_bring_it_back(
     read_only: HttpServer, read_only_folder: Path, beyond_read: dict[str, str]
 ) -> None:
     for name in (*beyond_read, "probe_noise"):
-        answer = call_tool(read_only, name, more=[("X-Mcp-Tools", name)])
-        assert (answer.status, answer.json()["error"]["code"]) == (400, -32602), name
+        assert why_off(call_tool(read_only, name, more=[("X-Mcp-Tools", name)])).startswith("--"), name
     assert ran(read_only_folder) == []
 
 
@@ -519,12 +515,11 @@ def test_naming_a_hidden_tool_in_a_header_does_not_bring_it_back(
 @requirement("adversarial:A4")
 @pytest.mark.parametrize("name", [b"authorization", b"Authorization"])
 async def test_what_is_behind_the_gate_is_handed_who_calls_and_not_the_token(name: bytes) -> None:
-    seen: list[AsgiScope] = []
+    seen: list[MutableMapping[str, Any]] = []
 
-    async def app(scope: AsgiScope, _receive: Receive, send: Send) -> None:
-        seen.append(scope)
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b""})
+    async def app(request: Request) -> Response:
+        seen.append(request.scope)
+        return Response()
 
     async def receive() -> MutableMapping[str, Any]:
         return {"type": "http.request", "body": b"{}", "more_body": False}
@@ -537,7 +532,7 @@ async def test_what_is_behind_the_gate_is_handed_who_calls_and_not_the_token(nam
         [OneToken(Secret(TOKEN))],
         hosts=frozenset({"us"}),
         origins=frozenset(),
-        limits=Limits(1024, 1, 0, 1, 1),
+        limits=TurnLimits(1024, 1, 0, 1, 1, max_streams=1, max_wait=1),
         tool_scope=lambda _name: None,
     )
     headers = [(b"host", b"us"), (name, f"Bearer {TOKEN}".encode()), (b"content-type", b"application/json")]

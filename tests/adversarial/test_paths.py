@@ -14,8 +14,8 @@ from urllib.parse import quote
 import pytest
 
 from cellwright.core.errors import NotFound
-from cellwright.jupyter.localfiles import describe_all, walk_local
-from cellwright.jupyter.paths import DocPath
+from cellwright.jupyter.files.on_disk import describe_all, walk_local
+from cellwright.jupyter.files.paths import DocPath
 from jupyter_support import JupyterProcess, JupyterServer, write_notebook
 from kernel_support import rest
 from notebook_agent import Agent, agent_of
@@ -242,11 +242,14 @@ async def test_odd_names_are_kept_to_the_letter(agent: Any, jupyter_server: Jupy
         listed = (await do("list_nbs", path=nb_folder))["notebooks"]
         assert [entry["path"] for entry in listed] == paths
         for entry in listed:
-            assert (await do("nb_path_from_url", url=entry["url"]))["notebook_path"] == entry["path"]
+            # As it is copied from a browser: this server itself shows no pages.
+            url = f"{jupyter_server.url}/lab/tree/{quote(entry['path'])}"
+            assert (await do("nb_path_from_url", url=url))["notebook_path"] == entry["path"]
         hits = (await do("search_nbs", query="needle", path=nb_folder))["hits"]
         assert [hit["path"] for hit in hits] == paths
         for number, hit in enumerate(hits):
-            assert (await do.resource(hit["uri"])).text == f"needle {number}"
+            uri = f"jupyter://{quote(hit['path'])}/cells/{hit['cell_id']}"
+            assert (await do.resource(uri)).text == f"needle {number}"
             assert await do.sources(hit["path"]) == [f"needle {number}"]
 
 

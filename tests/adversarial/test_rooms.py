@@ -35,12 +35,8 @@ def mortal(tmp_path: Path) -> Iterator[JupyterProcess]:
     """A Jupyter of the test's own, that may be killed."""
     home = tmp_path / "jupyter"
     home.mkdir()
-    process = JupyterProcess(home)
-    try:
-        process.start()
+    with JupyterProcess(home) as process:
         yield process
-    finally:
-        process.stop()
 
 
 @requirement("adversarial:R1")

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from cellwright.app.catalogue import OfferedTool
+from cellwright.app.offers.catalogue import OfferedTool
 from cellwright.app.protocol.calls import ToolCalls
-from cellwright.app.results import write_result
+from cellwright.app.protocol.results import Answer, answer_error, answer_result, write_result
 from cellwright.core.arguments import signature_of
-from cellwright.core.toolset import Reply, read
+from cellwright.core.errors import NotFound
+from cellwright.core.text.tokens import estimate_tokens
+from cellwright.core.toolset import Image, Reply, read
 from cellwright.core.types import ALL_SCOPES, Call, Principal
 from requirements import requirement
 
@@ -36,7 +38,7 @@ async def test_a_large_result_keeps_nobody_waiting() -> None:
             await asyncio.sleep(0)
             turns += 1
 
-    calls = ToolCalls(6_000, (), lambda _tool, _outcome, _seconds: None)
+    calls = ToolCalls(6_000, lambda _tool, _outcome, _seconds: None)
     waiting = asyncio.create_task(others())
     answer = await calls.run(CALLER, OfferedTool(read(novel), "tests", ended), {})
     waiting.cancel()
@@ -51,13 +53,36 @@ async def test_a_large_result_keeps_nobody_waiting() -> None:
 @pytest.mark.parametrize(
     ("result", "large"),
     [
-        ({"text": "x" * 400_000}, False),
-        ({"text": "x" * 600_000}, True),
-        ({"cells": [{"source": "x" * 1_000}] * 600}, True),
-        ({"numbers": list(range(600_000))}, True),
-        (Reply({"a": 1}, ("x" * 600_000,)), True),
+        ({"text": "x" * 40_000}, False),
+        ({"text": "x" * 60_000}, True),
+        ({"cells": [{"source": "x" * 1_000}] * 60}, True),
+        ({"numbers": list(range(60_000))}, True),
+        (Reply({"a": 1}, ("x" * 60_000,)), True),
         ({}, False),
     ],
 )
 def test_what_is_large_is_known_before_it_is_cut(result: object, large: bool) -> None:
     assert write_result(result, signature_of(novel)).is_large is large
+
+
+def _answered(result: object, tokens: int) -> Answer:
+    signature = signature_of(novel)
+    return answer_result(write_result(result, signature), signature, tokens)
+
+
+@requirement("web:activity")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        _answered({}, 6_000),
+        _answered({"text": "It was a dark and stormy night."}, 6_000),
+        _answered({"text": "x " * 9_000}, 6_000),
+        _answered(Reply({"a": 1}, ("the picture", Image(b"", "image/png"), "below it")), 6_000),
+        _answered(Reply({"a": 1}, ("x " * 9_000, "y " * 9_000)), 6_000),
+        _answered(Reply({"a": 1}, ("many parts",) * 500), 600),
+        answer_error(NotFound("no such pad", hint="list them")),
+    ],
+    ids=["empty", "small", "cut", "parts", "parts cut", "too many parts", "error"],
+)
+def test_what_an_answer_costs_is_counted_once_and_rightly(answer: Answer) -> None:
+    assert answer.tokens == sum(estimate_tokens(part) for part in answer.content if isinstance(part, str)) > 0

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from cellwright.app.catalogue import CORE_TOOLS, DEFAULT_TOOLSETS, Catalogue, Selection
+from cellwright.app.offers.catalogue import CORE_TOOLS, DEFAULT_TOOLSETS, TWINS, Catalogue, Selection, ToolOff
 from cellwright.app.protocol.convert import describe
 from cellwright.app.settings import Settings
 from cellwright.app.workspace import local_user, make_workspace
-from cellwright.core.budget import estimate_tokens
 from cellwright.core.errors import ConfigError, Forbidden, InvalidArgument
+from cellwright.core.text.budget import estimate_tokens
 from cellwright.core.toolset import Effect
 from cellwright.core.types import ALL_SCOPES, Principal, Scope
 from probe import Probe, probe_toolset
 from requirements import requirement
-from support import http_client, http_server
+from support import http_client, http_server, stdio_client
 
 SNAPSHOTS = Path(__file__).parent.parent / "snapshots"
 PROBE = Path(__file__).parent.parent / "probe.py"
@@ -58,7 +58,7 @@ def test_read_only_beats_everything() -> None:
         for tool in toolset.tools:
             if tool.effect is not Effect.READ:
                 for name in (tool.name, *tool.aliases):
-                    with pytest.raises(InvalidArgument, match="unknown tool"):
+                    with pytest.raises(ToolOff, match="--read-only"):
                         made.find(name, EVERYONE, wish)
 
 
@@ -66,7 +66,7 @@ def test_read_only_beats_everything() -> None:
 def test_a_tool_that_is_not_offered_cannot_be_found() -> None:
     made = catalogue()
     for name in ("probe_echo", "probe_parrot"):
-        with pytest.raises(InvalidArgument, match="unknown tool"):
+        with pytest.raises(ToolOff, match="'probe', which is off"):
             made.find(name, EVERYONE)
 
 
@@ -128,12 +128,30 @@ def shown(tool: Any) -> str:
 
 
 @requirement("toolsets:budget")
-@pytest.mark.parametrize(("chosen", "most_tools", "most_tokens"), [(("default",), 40, 8_000), (("core",), 16, 4_000)])
+@pytest.mark.parametrize(
+    ("chosen", "most_tools", "most_tokens"),
+    [(("default",), 40, 8_000), (("core",), 16, 4_000), (("compact",), 90, 18_000), (("all",), 112, 22_000)],
+)
 def test_the_catalogue_stays_small(chosen: tuple[str, ...], most_tools: int, most_tokens: int) -> None:
     offered = make_workspace(Settings(toolsets=chosen), "stdio").catalogue.offered(local_user())
     assert 0 < len(offered) <= most_tools
     listed = [describe(tool).model_dump(by_alias=True, exclude_none=True, mode="json") for tool in offered]
     assert estimate_tokens(json.dumps(listed, ensure_ascii=False, separators=(",", ":"))) <= most_tokens
+
+
+@requirement("toolsets:compact")
+@pytest.mark.anyio
+async def test_compact_has_every_tool_but_those_whose_work_another_does(tmp_path: Path) -> None:
+    everything = {tool.name for tool in product().offered(local_user())}
+    assert set(TWINS) | set(TWINS.values()) <= everything
+    assert not set(TWINS) & set(TWINS.values())
+    async with stdio_client(tmp_path, "--toolsets", "compact") as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == everything - set(TWINS)
+        refused = await client.call_tool("scratch_export", {"scratch_id": "a", "format": "md"})
+        assert refused.is_error
+        told = str(refused.structured_content)
+        assert "because export_notebook does the same" in told
+        assert "call export_notebook; or start cellwright with --toolsets compact,scratch_plus" in told
 
 
 @requirement("toolsets:snapshot")

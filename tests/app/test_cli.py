@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from cellwright.app import clients
-from cellwright.app.cli import CLIENTS, make_parser
+from cellwright.app.cli.main import CLIENTS, make_parser
+from cellwright.app.clients import catalogue as clients
 from cellwright.app.settings import SPECS
 from requirements import requirement
 from support import TOKEN, clean_environ, free_port, http_client, http_server, stop

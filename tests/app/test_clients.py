@@ -14,16 +14,16 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from cellwright.app.clients import CLIENTS, Client, Entry, links, locate, server, snippet
-from cellwright.app.install import Plan, apply, describe, plan, plan_removal, warning
-from cellwright.core import jsonc
+from cellwright.app.clients import jsonc
+from cellwright.app.clients.catalogue import CLIENTS, Client, ClientEntry, example, links, locate, server, snippet
+from cellwright.app.clients.entry import Plan, apply, describe, plan, plan_removal, warning
 from cellwright.core.errors import ConfigError, Conflict
 from cellwright.core.types import Secret
 from requirements import requirement
 
 DOCS = Path(__file__).parents[2] / "docs" / "clients"
 URL = "https://notebooks.example.com/mcp"
-COMMAND = Entry(command="uvx", args=("cellwright",))
+COMMAND = ClientEntry(command="uvx", args=("cellwright",))
 TOKEN = Secret("cw_abc-123")
 
 SETTINGS_OF_OTHERS = """// settings
@@ -64,7 +64,7 @@ def entry_of(client: Client, text: str | None) -> Any:
     return value_of(client, text)[client.servers]["cellwright"]
 
 
-def planned(client: Client, entry: Entry, home: Path, **more: Path) -> Plan:
+def planned(client: Client, entry: ClientEntry, home: Path, **more: Path) -> Plan:
     return plan(client, entry, home=home, platform="linux", environ={}, **more)
 
 
@@ -82,10 +82,14 @@ def user_file(client: Client, home: Path) -> Path:
     return locate(client, home=home, platform="linux", environ={})
 
 
-def remote(client: Client) -> Entry:
+def remote(client: Client) -> ClientEntry:
     """The safest entry with a URL that the client can take."""
     named = client.variable_key or client.variable_in_header
-    return Entry(url=URL, token_env="CELLWRIGHT_TOKEN") if named else Entry(url=URL, token=Secret("YOUR_TOKEN"))
+    return (
+        ClientEntry(url=URL, token_env="CELLWRIGHT_TOKEN")
+        if named
+        else ClientEntry(url=URL, token=Secret("YOUR_TOKEN"))
+    )
 
 
 @requirement("clients:install:places")
@@ -174,7 +178,7 @@ def test_a_projects_file_lies_in_the_project() -> None:
 
 @requirement("clients:install:shapes")
 def test_a_command_has_the_shape_that_the_client_reads(tmp_path: Path) -> None:
-    entry = Entry(command=r"C:\bin\cellwright.exe", args=("--root", 'a "b"'), env={"A": "ü"})
+    entry = ClientEntry(command=r"C:\bin\cellwright.exe", args=("--root", 'a "b"'), env={"A": "ü"})
     plain = {"command": r"C:\bin\cellwright.exe", "args": ["--root", 'a "b"'], "env": {"A": "ü"}}
     shapes = {name: entry_of(client, planned(client, entry, tmp_path).new) for name, client in CLIENTS.items()}
     assert shapes == {
@@ -190,7 +194,7 @@ def test_a_command_has_the_shape_that_the_client_reads(tmp_path: Path) -> None:
 
 @requirement("clients:install:shapes")
 def test_a_url_has_the_shape_that_the_client_reads(tmp_path: Path) -> None:
-    entry = Entry(url=URL, token=TOKEN)
+    entry = ClientEntry(url=URL, token=TOKEN)
     headers = {"Authorization": "Bearer cw_abc-123"}
     remotes = {name: client for name, client in CLIENTS.items() if client.url_key}
     shapes = {name: entry_of(client, planned(client, entry, tmp_path).new) for name, client in remotes.items()}
@@ -208,7 +212,7 @@ def test_a_url_has_the_shape_that_the_client_reads(tmp_path: Path) -> None:
 
 @requirement("clients:install:token")
 def test_a_token_can_stay_in_a_variable_where_the_client_knows_that() -> None:
-    entry = Entry(url=URL, token_env="CW_TOKEN")
+    entry = ClientEntry(url=URL, token_env="CW_TOKEN")
     named = {
         name: server(client, entry).get(client.headers_key) or server(client, entry).get("bearer_token_env_var")
         for name, client in CLIENTS.items()
@@ -229,12 +233,12 @@ def test_a_token_can_stay_in_a_variable_where_the_client_knows_that() -> None:
 @each_client
 def test_a_token_never_goes_into_a_projects_file(client: Client, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not belong into a project's file"):
-        planned(client, Entry(url=URL, token=TOKEN), tmp_path, project=tmp_path)
+        planned(client, ClientEntry(url=URL, token=TOKEN), tmp_path, project=tmp_path)
 
 
 @requirement("clients:install:token")
 def test_a_plan_does_not_show_what_may_be_secret(tmp_path: Path) -> None:
-    made = planned(CLIENTS["cursor"], Entry(url=URL, token=TOKEN), tmp_path)
+    made = planned(CLIENTS["cursor"], ClientEntry(url=URL, token=TOKEN), tmp_path)
     assert TOKEN.reveal() in str(made.new)
     assert TOKEN.reveal() not in repr(made) + describe(made)
 
@@ -243,22 +247,22 @@ def test_a_plan_does_not_show_what_may_be_secret(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
-        (Entry(), "either a command or a URL"),
-        (Entry(command="c", url=URL), "either a command or a URL"),
-        (Entry(command="c", token=TOKEN), "a token is for a URL"),
-        (Entry(command="c", token_env="X"), "a token is for a URL"),
-        (Entry(command="c\udcff"), "cannot be written as UTF-8"),
-        (Entry(url="ftp://x/"), "not an http or https address"),
-        (Entry(url="https:///mcp"), "not an http or https address"),
-        (Entry(url="https://x/ y"), "not an http or https address"),
-        (Entry(url=URL, token=TOKEN, token_env="X"), "not both"),
-        (Entry(url=URL, token=Secret("")), "a bearer token has only"),
-        (Entry(url=URL, token=Secret("a\r\nX: y")), "a bearer token has only"),
-        (Entry(url=URL, token=Secret("${HOME}")), "a bearer token has only"),
-        (Entry(url=URL, token_env="A}B"), "cannot be the name of an environment variable"),
+        (ClientEntry(), "either a command or a URL"),
+        (ClientEntry(command="c", url=URL), "either a command or a URL"),
+        (ClientEntry(command="c", token=TOKEN), "a token is for a URL"),
+        (ClientEntry(command="c", token_env="X"), "a token is for a URL"),
+        (ClientEntry(command="c\udcff"), "cannot be written as UTF-8"),
+        (ClientEntry(url="ftp://x/"), "not an http or https address"),
+        (ClientEntry(url="https:///mcp"), "not an http or https address"),
+        (ClientEntry(url="https://x/ y"), "not an http or https address"),
+        (ClientEntry(url=URL, token=TOKEN, token_env="X"), "not both"),
+        (ClientEntry(url=URL, token=Secret("")), "a bearer token has only"),
+        (ClientEntry(url=URL, token=Secret("a\r\nX: y")), "a bearer token has only"),
+        (ClientEntry(url=URL, token=Secret("${HOME}")), "a bearer token has only"),
+        (ClientEntry(url=URL, token_env="A}B"), "cannot be the name of an environment variable"),
     ],
 )
-def test_an_entry_that_makes_no_sense_is_refused(entry: Entry, reason: str, tmp_path: Path) -> None:
+def test_an_entry_that_makes_no_sense_is_refused(entry: ClientEntry, reason: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=reason):
         planned(CLIENTS["cursor"], entry, tmp_path)
 
@@ -266,10 +270,10 @@ def test_an_entry_that_makes_no_sense_is_refused(entry: Entry, reason: str, tmp_
 @requirement("clients:install:token")
 def test_a_new_way_to_give_the_token_replaces_the_old_one(tmp_path: Path) -> None:
     codex = CLIENTS["codex"]
-    apply(planned(codex, Entry(url=URL, token=TOKEN), tmp_path))
-    apply(planned(codex, Entry(url=URL, token_env="T"), tmp_path))
+    apply(planned(codex, ClientEntry(url=URL, token=TOKEN), tmp_path))
+    apply(planned(codex, ClientEntry(url=URL, token_env="T"), tmp_path))
     assert entry_of(codex, user_file(codex, tmp_path).read_text()) == {"url": URL, "bearer_token_env_var": "T"}
-    apply(planned(codex, Entry(url=URL, token=TOKEN), tmp_path))
+    apply(planned(codex, ClientEntry(url=URL, token=TOKEN), tmp_path))
     headers = {"Authorization": "Bearer cw_abc-123"}
     assert entry_of(codex, user_file(codex, tmp_path).read_text()) == {"url": URL, "http_headers": headers}
 
@@ -290,13 +294,13 @@ def test_a_new_file_with_a_token_is_private_and_an_old_one_keeps_its_mode(tmp_pa
     previous = os.umask(0o022)
     try:
         open_file = planned(CLIENTS["zed"], COMMAND, tmp_path)
-        private_file = planned(CLIENTS["cursor"], Entry(url=URL, token=TOKEN), tmp_path)
+        private_file = planned(CLIENTS["cursor"], ClientEntry(url=URL, token=TOKEN), tmp_path)
         apply(open_file)
         apply(private_file)
         assert (open_file.path.stat().st_mode & 0o777, private_file.path.stat().st_mode & 0o777) == (0o644, 0o600)
         assert warning(private_file) == ""
         open_file.path.chmod(0o664)
-        with_token = planned(CLIENTS["zed"], Entry(url=URL, token=TOKEN), tmp_path)
+        with_token = planned(CLIENTS["zed"], ClientEntry(url=URL, token=TOKEN), tmp_path)
         apply(with_token)
         assert with_token.path.stat().st_mode & 0o777 == 0o664
         assert f"chmod 600 {with_token.path}" in warning(with_token)
@@ -354,10 +358,10 @@ def test_a_file_that_install_made_is_still_readable_after_removing(client: Clien
 @each_client
 def test_an_old_entry_is_updated_in_place_and_keeps_what_others_added(client: Client, tmp_path: Path) -> None:
     file = write(user_file(client, tmp_path), text_of_others(client))
-    apply(planned(client, Entry(command="/old/cellwright", args=("--x",), env={"MINE": "1"}), tmp_path))
+    apply(planned(client, ClientEntry(command="/old/cellwright", args=("--x",), env={"MINE": "1"}), tmp_path))
     with_timeout = re.sub(r'(\n\s*)("?command"?)(\s*[:=]) "/old', r'\1"timeout"\3 5,\1\2\3 "/old', file.read_text())
     write(file, with_timeout.replace('"timeout" = 5,', "timeout = 5"))
-    made = planned(client, Entry(command="/new/cellwright", args=(), env={"OURS": "2"}), tmp_path)
+    made = planned(client, ClientEntry(command="/new/cellwright", args=(), env={"OURS": "2"}), tmp_path)
     apply(made)
     assert made.change == "replace"
     assert describe(made) == f"{client.name}: cellwright updated in {file}"
@@ -462,11 +466,11 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
 FULL_DISK = """
 import resource, sys
 from pathlib import Path
-from cellwright.app.clients import CLIENTS, Entry
-from cellwright.app.install import apply, plan
+from cellwright.app.clients.catalogue import CLIENTS, ClientEntry
+from cellwright.app.clients.entry import apply, plan
 from cellwright.core.errors import ConfigError
 
-made = plan(CLIENTS["cursor"], Entry(command="c"), home=Path(sys.argv[1]), platform="linux", environ={})
+made = plan(CLIENTS["cursor"], ClientEntry(command="c"), home=Path(sys.argv[1]), platform="linux", environ={})
 resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))
 try:
     apply(made)
@@ -526,13 +530,16 @@ def test_links_decode_to_the_entry() -> None:
     assert query["name"] == ["cellwright"]
     assert json.loads(base64.b64decode(query["config"][0])) == {"command": "uvx", "args": ["cellwright"]}
     assert urlsplit(made["cursor-web"]).query == cursor.query
+    open_folder = parse_qs(urlsplit(links()["cursor"]).query)["config"][0]
+    assert json.loads(base64.b64decode(open_folder))["args"] == ["cellwright", "--root", "${workspaceFolder}"]
+    assert "workspaceFolder" not in links()["vscode"], "VS Code replaces it in a project's file only"
 
 
 @requirement("clients:install:links")
 def test_a_link_never_carries_a_token() -> None:
     with pytest.raises(ConfigError, match="no place for a token"):
-        links(Entry(url=URL, token=TOKEN))
-    made = links(Entry(url=URL, token_env="CW"))
+        links(ClientEntry(url=URL, token=TOKEN))
+    made = links(ClientEntry(url=URL, token_env="CW"))
     config = parse_qs(urlsplit(made["cursor"]).query)["config"][0]
     assert json.loads(base64.b64decode(config))["headers"] == {"Authorization": "Bearer ${env:CW}"}
 
@@ -559,7 +566,8 @@ def test_the_page_shows_the_commands_the_files_and_the_exact_text(client: Client
         row = next(line for line in section.splitlines() if line.startswith(f"| {label} |"))
         assert f"`{documented_path(client, platform)}`" in row
     assert (f"| project | `{client.project_file}` |" in section) == (client.project_file is not None)
-    assert f"```{language}\n{snippet(client, COMMAND)}```" in section
+    for project in (False, *([True] if client.folder_variable else [])):
+        assert f"```{language}\n{snippet(client, example(client, project=project))}```" in section
     if client.url_key:
         assert f"```{language}\n{snippet(client, remote(client))}```" in section
 
@@ -567,4 +575,24 @@ def test_the_page_shows_the_commands_the_files_and_the_exact_text(client: Client
 @requirement("clients:install:docs")
 def test_the_page_has_the_one_click_links() -> None:
     page = "".join(one.read_text(encoding="utf-8") for one in DOCS.glob("*.md"))
-    assert [name for name, link in links(COMMAND).items() if link not in page] == []
+    assert [name for name, link in links().items() if link not in page] == []
+
+
+@requirement("clients:install:docs", "install:root")
+@each_client
+def test_the_page_says_where_the_server_works(client: Client) -> None:
+    section = " ".join((DOCS / f"{client.id}.md").read_text(encoding="utf-8").split())
+    if client.starts_in:
+        assert f"starts servers {'of the user' if client.project_file else 'in'}" in section
+        assert "in which you run the command" in section
+    elif not client.folder_variable:
+        assert "no `--root`" in section
+    else:
+        assert client.folder_variable in section
+
+
+@requirement("clients:install:docs")
+def test_the_page_of_gemini_speaks_of_trust() -> None:
+    section = (DOCS / "gemini.md").read_text(encoding="utf-8")
+    assert "only in folders that you trust" in section
+    assert "trust" in CLIENTS["gemini"].afterwards

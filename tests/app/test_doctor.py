@@ -18,12 +18,8 @@ from support import clean_environ, http_client, http_server
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Generator[JupyterProcess]:
-    process = JupyterProcess(tmp_path_factory.mktemp("shared"))
-    try:
-        process.start()
+    with JupyterProcess(tmp_path_factory.mktemp("shared")) as process:
         yield process
-    finally:
-        process.stop()
 
 
 def doctor(tmp_path: Path, *flags: str, **environ: str) -> tuple[int, dict[str, dict[str, Any]], str]:

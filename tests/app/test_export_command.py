@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from cellwright.app.cli import FORMATS, main
-from cellwright.core.formats import formats, md
+from cellwright.app.cli.main import FORMATS, main
+from cellwright.notebook.formats import md
+from cellwright.notebook.formats import registry as formats
 from jupyter_support import write_notebook
 from requirements import requirement
 from support import clean_environ
@@ -44,7 +45,7 @@ def test_a_file_becomes_every_format(notebook: Path, capsys: pytest.CaptureFixtu
         assert main(["export", str(notebook), "--to", name]) == 0
         done = capsys.readouterr()
         assert "print" in done.out
-        assert ("note: the outputs of 1 cells are not in srcmd" in done.err) == (name == "srcmd")
+        assert ("note: the outputs of 1 cell are not in srcmd" in done.err) == (name == "srcmd")
         assert (done.err == "") == (name in ("ipynb", "json"))
 
 
@@ -105,7 +106,7 @@ def test_what_cannot_be_done_says_what_can(
         assert done.out == ""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"# T\n\ntext")))
     assert main(["export", "-", "--to", "ipynb"]) == 0
-    assert json.loads(capsys.readouterr().out)["cells"][0]["source"] == "text"
+    assert json.loads(capsys.readouterr().out)["cells"][0]["source"] == "# T\n\ntext"
 
 
 @requirement("exchange:command")
@@ -120,3 +121,17 @@ def test_the_real_program_prints_only_the_notebook_on_stdout(notebook: Path) -> 
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["cells"][0]["source"] == "print(1)"
+
+
+@requirement("formats:srcmd:folder", "exchange:command")
+def test_a_srcbook_folder_is_read_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(
+        '<!-- srcbook:{"language":"javascript"} -->\n\n# T\n\n###### a.js\n\n[a.js](./src/a.js)\n', encoding="utf-8"
+    )
+    assert main(["export", str(readme), "--to", "md"]) == 1
+    assert "cannot be read" in capsys.readouterr().err
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.js").write_text("1 + 1\n", encoding="utf-8")
+    assert main(["export", str(readme), "--to", "md"]) == 0
+    assert "```javascript\n1 + 1\n```" in capsys.readouterr().out

@@ -10,25 +10,28 @@ from typing import Any
 
 import pytest
 
-from cellwright.app.finding.background import Indexing, slices
-from cellwright.app.finding.connector import Connector, fetch, search
-from cellwright.app.finding.model import Content, Kind, Listing, Thing
-from cellwright.app.finding.ranking import ranked, snippet
-from cellwright.app.finding.sources import ProjectPlace
-from cellwright.app.finding.texts import MOST_PIECES, book_entries, book_of, file_entries
-from cellwright.app.finding.tools import search_workspace
-from cellwright.app.results import answer_result, write_result
+from cellwright.app.protocol.results import answer_result, write_result
+from cellwright.app.search.background import Indexing, slices
+from cellwright.app.search.connector import Connector, fetch, search
+from cellwright.app.search.ranking import ranked, snippet
+from cellwright.app.search.texts import MOST_PIECES, file_entries, notebook_entries
+from cellwright.app.search.tools import search_workspace
 from cellwright.app.settings import Settings
 from cellwright.app.workspace import Workspace, make_workspace
-from cellwright.context.files import ProjectFiles
-from cellwright.context.paths import Root
+from cellwright.context.files.paths import Root
+from cellwright.context.files.service import ProjectFiles
+from cellwright.context.shelf import ProjectCollection
 from cellwright.core.arguments import signature_of
-from cellwright.core.budget import DEFAULT_TOKENS
 from cellwright.core.errors import InvalidArgument, InvalidUri, NotFound, Unavailable
+from cellwright.core.text.budget import DEFAULT_TOKENS
 from cellwright.core.types import ALL_SCOPES, Call, Principal, Secret
-from cellwright.scratch.model import CellDraft
+from cellwright.jupyter.files.paths import is_path
+from cellwright.notebook.formats.ipynb import notebook_within
+from cellwright.notebook.places import Inventory, Place, Reading
+from cellwright.notebook.places import PlaceKind as Kind
+from cellwright.scratch.model import PadCellDraft
 from cellwright.storage.location import Location
-from cellwright.storage.search import Entry, Hit, Key
+from cellwright.storage.search.port import Entry, Hit, Key
 from jupyter_support import write_notebook
 from requirements import requirement
 from support import WAIT_SECONDS, until
@@ -81,7 +84,7 @@ async def read(workspace: Workspace, uri: str, call: Call = ANNE) -> str:
 
 
 async def make_pad(workspace: Workspace, text: str, title: str = "", call: Call = ANNE) -> str:
-    draft = CellDraft(language="md", content=text)
+    draft = PadCellDraft(language="md", content=text)
     made = await workspace.pads.create_new(call.principal.id, None, {"title": title}, [draft])
     return made.view.pad.id
 
@@ -255,7 +258,7 @@ class Watched(ProjectFiles):
         return super().text(path)
 
 
-async def gone_through(indexing: Indexing, place: ProjectPlace) -> list[str]:
+async def gone_through(indexing: Indexing, place: ProjectCollection) -> list[str]:
     """What was read to be up to date."""
     assert isinstance(place.files, Watched)
     place.files.reads.clear()
@@ -268,7 +271,7 @@ async def gone_through(indexing: Indexing, place: ProjectPlace) -> list[str]:
 async def test_only_what_changed_is_read_again(opened: Open, root: Path, where: Location) -> None:
     workspace = opened(where)
     watched = Watched(root)
-    place = ProjectPlace("t", watched, with_notebooks=True)
+    place = ProjectCollection("t", watched, is_path)
     (root / "stays.md").write_text("stays", encoding="utf-8")
     (root / "changes.md").write_text("before", encoding="utf-8")
     (root / "goes.md").write_text("gone soon", encoding="utf-8")
@@ -385,13 +388,13 @@ async def test_hidden_ignored_and_secret_files_are_never_read(opened: Open, root
     (root / "link.md").symlink_to(root / "server.key")
     watched = Watched(root)
     indexing = Indexing(workspace.database, workspace.search)
-    assert await gone_through(indexing, ProjectPlace("t", watched, with_notebooks=True)) == ["seen.md"]
+    assert await gone_through(indexing, ProjectCollection("t", watched, is_path)) == ["seen.md"]
     await indexing.close()
     assert await titles(workspace, "hedgehog") == {"seen.md"}
 
 
 class Slow:
-    """A place that gives its things one slice at a time, when it is told to."""
+    """A collection that gives its places one slice at a time, when it is told to."""
 
     tenant = "slow"
     kinds = (Kind.FILE,)
@@ -401,14 +404,14 @@ class Slow:
         self.go = asyncio.Semaphore(0)
         self.problem = problem
 
-    async def listing(self) -> Listing:
+    async def inventory(self) -> Inventory:
         if self.problem:
             raise Unavailable(self.problem)
-        return Listing([Thing(Kind.FILE, f"f{number}", "1", 60_000) for number in range(5)], left_out=3)
+        return Inventory([Place(Kind.FILE, f"f{number}", "1", 60_000) for number in range(5)], left_out=3)
 
-    async def read(self, things: Sequence[Thing]) -> list[Content]:
+    async def read(self, places: Sequence[Place]) -> list[Reading]:
         await self.go.acquire()
-        return [Content(one, [Entry(Key(self.tenant, one.kind, one.id, "1"), "text", one.id)]) for one in things]
+        return [Reading(one, "text", one.id) for one in places]
 
 
 @requirement("finding:index:bounded")
@@ -447,7 +450,7 @@ async def test_what_could_not_be_looked_at_is_told_and_the_rest_is_found(opened:
 
 def test_slices_are_small() -> None:
     things = [
-        Thing(Kind.FILE, str(number), "", size) for number, size in enumerate([0] * 45 + [60_000] * 3 + [9_000_000])
+        Place(Kind.FILE, str(number), "", size) for number, size in enumerate([0] * 45 + [60_000] * 3 + [9_000_000])
     ]
     assert [len(few) for few in slices(things)] == [20, 20, 6, 1, 1, 1]
     assert slices([]) == []
@@ -458,13 +461,13 @@ def test_slices_are_small() -> None:
 
 def test_a_file_is_cut_at_lines_and_only_so_far() -> None:
     text = "".join(f"line {number} {'x' * 50}\n" for number in range(1, 4_000))
-    entries = file_entries("t", Thing(Kind.FILE, "a.py", ""), text)
+    entries = file_entries("t", Place(Kind.FILE, "a.py", ""), text)
     assert len(entries) == MOST_PIECES
     lines = text.splitlines()
     assert all(lines[int(entry.key.part) - 1] == entry.text.splitlines()[0] for entry in entries)
     assert {entry.language for entry in entries} == {"python"}
-    assert file_entries("t", Thing(Kind.FILE, "empty.md", ""), "\n \n") == []
-    assert len(file_entries("t", Thing(Kind.FILE, "big.csv", ""), text)) == 2
+    assert file_entries("t", Place(Kind.FILE, "empty.md", ""), "\n \n") == []
+    assert len(file_entries("t", Place(Kind.FILE, "big.csv", ""), text)) == 2
 
 
 def test_odd_notebooks_are_taken_as_they_are() -> None:
@@ -485,8 +488,8 @@ def test_odd_notebooks_are_taken_as_they_are() -> None:
     ]
 
     def parts(content: object) -> dict[str, str]:
-        thing = Thing(Kind.NOTEBOOK, "n", "")
-        return {entry.key.part: entry.text for entry in book_entries("t", thing, "n", book_of(content))}
+        thing = Place(Kind.NOTEBOOK, "n", "")
+        return {entry.key.part: entry.text for entry in notebook_entries("t", thing, "n", notebook_within(content))}
 
     entries = parts({"nbformat": 4, "metadata": {}, "cells": cells})
     assert entries.keys() == {"", "#0", "same", "#2", "#4"}
@@ -496,6 +499,8 @@ def test_odd_notebooks_are_taken_as_they_are() -> None:
     assert entries["#4"] == "1/0\nZeroDivisionError: division by zero"
     odd: list[object] = [None, [], {"cells": {}}, {"cells": [None, {"source": 7, "outputs": [None]}], "metadata": []}]
     assert [parts(one) for one in odd] == [{"": ""}] * 4
+    of_no_type: dict[str, Any] = {"cell_type": [], "source": "kept"}
+    assert parts({"cells": [of_no_type]}) == {"": "", "#0": "kept"}
 
 
 # -- connector -------------------------------------------------------------------------------------------------------------------

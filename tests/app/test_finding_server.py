@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cellwright.app.extension.reach import reach
+from cellwright.app.http.tokens import TokenStore, parse_scopes
 from cellwright.app.settings import Settings
-from cellwright.app.tokens import TokenStore, parse_scopes
 from cellwright.app.workspace import local_user, make_workspace
 from cellwright.core.types import Call
 from jupyter_support import JupyterProcess, write_notebook
@@ -31,11 +31,8 @@ def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Generator[JupyterProces
     process = JupyterProcess(tmp_path_factory.mktemp("jupyter"), collaboration=False)
     write_notebook(process.root, "there/far away.ipynb", ["x = 1", "okapi = 'on the server'"])
     write_notebook(process.root, ".hidden/secret.ipynb", ["okapi"])
-    try:
-        process.start()
+    with process:
         yield process
-    finally:
-        process.stop()
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from cellwright.app.http import listen
+from cellwright.app.http.serving import listen
 from cellwright.app.settings import Settings
 from requirements import requirement
 from support import http_client, http_server, until
@@ -48,6 +48,17 @@ def test_who_has_said_all_still_gets_the_answer(tmp_path: Path) -> None:
                 answer = b"".join(iter(lambda: connection.recv(65_536), b""))
             assert answer.startswith(f"HTTP/1.1 {head} ".encode())
             assert answer.partition(b"\r\n\r\n")[2]
+
+
+@requirement("http:one-piece")
+def test_head_and_body_of_an_answer_leave_together(tmp_path: Path) -> None:
+    with (
+        http_server(tmp_path) as server,
+        socket.create_connection(("127.0.0.1", server.port), 10) as connection,
+    ):
+        for _ in range(20):
+            connection.sendall(f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
+            assert connection.recv(65_536).endswith(b'\r\n\r\n{"status":"ok"}')
 
 
 @requirement("http:no-delay")

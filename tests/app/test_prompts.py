@@ -7,17 +7,16 @@ import pytest
 from mcp import Client, MCPError
 from mcp.types import PromptReference
 
-from cellwright.app.prompts import NotebookNames
+from cellwright.app.offers.prompts import NotebookNames
 from cellwright.app.settings import Settings
 from cellwright.app.workspace import local_user, make_workspace
 from cellwright.core.types import Call
+from cellwright.jupyter.shelf import NotebookShelf
 from jupyter_support import write_notebook
 from requirements import requirement
 
 pytestmark = pytest.mark.anyio
 WORK = ("explore-notebook", "reproduce-from-clean-kernel", "summarise-to-pad", "resume-project")
-ELSEWHERE = {"context_search", "read_file"}
-"""Tools of toolsets that are not on by default, which a text names only for those who have them."""
 
 
 @requirement("prompts:work")
@@ -31,11 +30,11 @@ async def test_a_prompt_names_tools_that_exist_and_how_to_judge(tmp_path: Path) 
     prompts = {prompt.name: prompt for prompt in workspace.prompts}
     assert set(WORK) <= prompts.keys()
     for name in WORK:
-        text = prompts[name].write({"path": "folder/a b.ipynb"} if prompts[name].arguments else {})
+        text = prompts[name].write({"path": "folder/a b.ipynb"} if prompts[name].arguments else {}, tools.keys())
         named = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", text))
         calls = re.findall(r"\b([a-z_]+)\(([^)]*)\)", text)
         assert named & known, name
-        assert named & known <= tools.keys() | ELSEWHERE, name
+        assert named & known <= tools.keys(), name
         for tool, arguments in calls:
             given = set(re.findall(r"(\w+)=", arguments))
             assert given <= tools[tool], (name, tool)
@@ -99,7 +98,7 @@ async def test_paths_are_completed_and_no_server_is_started(tmp_path: Path, mode
         assert await completed("explore-notebook", "other", "") == []
         assert await completed("resume-project", "path", "") == []
         assert await completed("none", "path", "") == []
-    assert workspace.notebooks.in_use is None
+    assert workspace.notebooks.ours is None
     await workspace.close()
 
 
@@ -112,7 +111,7 @@ async def test_where_notebooks_are_elsewhere_nothing_is_guessed(tmp_path: Path) 
     call = Call(local_user())
     (prompt,) = [prompt for prompt in workspace.prompts if prompt.name == "explore-notebook"]
     assert await prompt.complete(call, "path", "") == []
-    here = NotebookNames(workspace.notebooks, tmp_path)
+    here = NotebookNames(NotebookShelf(workspace.notebooks, tmp_path, workspace.exchange.conversions).names)
     assert await here.complete(call, "path", "a") == ["a.ipynb"]
     write_notebook(tmp_path, "ab.ipynb", ["x"])
     assert await here.complete(call, "path", "a") == ["a.ipynb"], "one look serves all the letters typed in a row"

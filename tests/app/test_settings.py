@@ -18,7 +18,7 @@ def test_flags_beat_environment_beats_file_beats_defaults(tmp_path: Path) -> Non
     config.write_text('port = 1001\nhost = "file"\nrate = 5\ntoolsets = ["core"]\nread_only = true\n', encoding="utf-8")
     environ = {"CELLWRIGHT_PORT": "1002", "CELLWRIGHT_HOST": "environment", "OTHER": "x"}
     settings = load_settings({"port": "1003", "root": str(tmp_path)}, environ, config)
-    assert (settings.port, settings.host, settings.rate, settings.burst) == (1003, "environment", 5.0, 60)
+    assert (settings.port, settings.host, settings.rate, settings.burst) == (1003, "environment", 5.0, 200)
     assert settings.toolsets == ("core",)
     assert settings.read_only is True
     assert settings.root == tmp_path

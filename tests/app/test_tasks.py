@@ -1,15 +1,21 @@
 """Long calls as tasks."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import httpx2
 import pytest
+from starlette.types import Receive
 
-from cellwright.app.tasks import Task, Tasks
+from cellwright.app.protocol import transport
+from cellwright.app.protocol.tasks import Task, Tasks
+from cellwright.app.settings import Settings
+from cellwright.app.workspace import make_workspace
 from cellwright.core.errors import LimitReached, NotFound
-from cellwright.core.types import ALL_SCOPES, Principal
+from cellwright.core.types import ALL_SCOPES, PRINCIPAL_KEY, Principal
 from requirements import requirement
 from support import HttpServer, http_server, until
 
@@ -141,3 +147,53 @@ async def test_a_long_call_becomes_a_task_and_a_short_one_answers_in_place(tmp_p
         assert refused["code"] == -32021
         unknown = (await post(server, "tasks/get", {"taskId": "none"}, "none"))["error"]
         assert unknown["code"] == -32602
+
+
+class Taken:
+    """Stands for one of the SDK's managers, and notes which one was given a request."""
+
+    def __init__(self, kind: str, taken: list[str]) -> None:
+        self._kind, self._taken = kind, taken
+
+    async def handle_request(self, _scope: object, receive: Receive, _send: object) -> None:
+        self._taken.append(self._kind)
+        # Whoever looked at the body has left it where it was.
+        assert (await receive())["body"]
+
+
+@requirement("tasks:long")
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expected"),
+    [
+        ("edit_nb_cell", {"path": "a.ipynb", "old": "exec(a)", "new": "b"}, "plain"),
+        ("edit_nb_cell", {"path": "a.ipynb", "old": "a", "new": "b", "exec": True}, "streamed"),
+        ("modify_nb_cells", {"path": "a.ipynb", "modifications": []}, "streamed"),
+        ("read_nb_cells", {"path": "a.ipynb"}, "plain"),
+        ("nobody_knows", {}, "streamed"),
+    ],
+)
+async def test_only_a_call_that_may_take_long_is_streamed_or_a_task(
+    monkeypatch: pytest.MonkeyPatch, tool: str, arguments: dict[str, Any], expected: str
+) -> None:
+    taken: list[str] = []
+
+    def manager(*_: object, json_response: bool) -> Taken:
+        return Taken("plain" if json_response else "streamed", taken)
+
+    monkeypatch.setattr(transport, "_manager", manager)
+    catalogue = make_workspace(Settings(toolsets=("all",)), "stdio").catalogue
+    endpoint = transport.HttpEndpoint(MagicMock(), catalogue.is_long, 1_000_000)
+    body = json.dumps({"method": "tools/call", "params": {"name": tool, "arguments": arguments}}).encode()
+    version = (b"mcp-protocol-version", b"2026-07-28")
+    headers = [version, (b"mcp-method", b"tools/call"), (b"mcp-name", tool.encode())]
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body}
+
+    async def send(_message: object) -> None:
+        raise AssertionError
+
+    await endpoint({"headers": headers, PRINCIPAL_KEY: ANNE}, receive, send)
+    assert taken == [expected]
+    known = {one.name: one for toolset in catalogue.toolsets for one in toolset.tools}.get(tool)
+    assert known is None or known.may_take_long(arguments) == (expected == "streamed")

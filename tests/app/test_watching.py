@@ -11,7 +11,7 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 
-from cellwright.app.coalesce import Coalescer
+from cellwright.app.protocol.coalesce import Coalescer
 from cellwright.app.settings import Settings
 from cellwright.app.workspace import Workspace, local_user, make_workspace
 from cellwright.core.errors import NotFound

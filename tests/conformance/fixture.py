@@ -20,12 +20,12 @@ from mcp import MCPError, types
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
 from cellwright import __version__
-from cellwright.app import http
+from cellwright.app.http import serving as http
+from cellwright.app.http.tokens import OneToken
 from cellwright.app.log import configure_logging
 from cellwright.app.protocol.server import CellwrightServer, Context
 from cellwright.app.protocol.transport import HttpEndpoint
 from cellwright.app.settings import Settings
-from cellwright.app.tokens import OneToken
 from cellwright.app.workspace import INSTRUCTIONS, Workspace, make_workspace
 from cellwright.core.errors import NotFound
 from cellwright.core.resources import Content, ResourceInfo, ResourceTemplate, ResourceUpdated
@@ -400,7 +400,7 @@ async def serve(token: str, proxy_port: int) -> None:
     )
     workspace = make_workspace(settings, "streamable-http")
     server = FixtureServer(workspace)
-    endpoint = HttpEndpoint(server, settings.max_body)
+    endpoint = HttpEndpoint(server, workspace.catalogue.is_long, settings.max_body)
     bound: socket.socket = http.listen(settings)
     port = int(bound.getsockname()[1])
     gate = http.make_gate(

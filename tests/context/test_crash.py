@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.context.model import Discovery, DiscoveryType, SessionStatus
-from cellwright.context.project_file import ProjectFile
+from cellwright.context.project.file import ProjectFile
 from cellwright.context.service import ProjectContext
 from cellwright.core.types import ALL_SCOPES, Call, Principal
 from cellwright.storage.location import Location
@@ -22,10 +22,11 @@ ANN = Call(Principal("ann", ALL_SCOPES))
 DYING = """
 import json, os, signal, sys
 from pathlib import Path
-from cellwright.context import project_file
+from cellwright.context.project import file as project_file
 from cellwright.context.model import Discovery, DiscoveryType
+from cellwright.system import machine
 
-STEPS = [(os, "open"), (os, "fsync"), (os, "link"), (project_file, "exchange"), (project_file, "_sync_folder"), (Path, "unlink")]
+STEPS = [(os, "open"), (os, "fsync"), (os, "link"), (machine, "exchange"), (machine, "sync_folder"), (Path, "unlink")]
 
 def dying(step, call, after):
     def run(*arguments, **named):
@@ -75,27 +76,27 @@ def test_a_death_at_any_step_of_writing_leaves_a_whole_file(tmp_path: Path) -> N
         healed = file.read()
         assert healed is not None
         assert healed.modules["auth"].patterns[-1] == "after"
-    assert {step for _, step in died} == {"open", "fsync", "link", "exchange", "_sync_folder", "unlink"}
+    assert {step for _, step in died} == {"open", "fsync", "link", "exchange", "sync_folder", "unlink"}
 
 
 WORKING = """
 import asyncio, sys
 from pathlib import Path
-from cellwright.app.context_traces import trace_of
 from cellwright.app.parts import MIGRATIONS
 from cellwright.context.service import ProjectContext
 from cellwright.core.resources import Changes
 from cellwright.core.types import ALL_SCOPES, Call, Principal, Secret
-from cellwright.storage.embeddings.models import Models
-from cellwright.storage.embeddings.port import EmbeddingChoice
+from cellwright.jupyter.shelf import NotebookShelf
+from cellwright.storage.search.embeddings.models import Models
+from cellwright.storage.search.embeddings.port import EmbeddingChoice
 from cellwright.storage.location import open_database
-from cellwright.storage.open_search import open_search
+from cellwright.storage.search.opening import open_search
 
 async def main():
     where = Secret(sys.argv[1]) if "://" in sys.argv[1] else Path(sys.argv[1])
     database = open_database(where, MIGRATIONS)
     search = open_search(database, Models(EmbeddingChoice("none", "", None)))
-    context = ProjectContext(Path(sys.argv[2]), database, search, Changes(), trace_of)
+    context = ProjectContext(Path(sys.argv[2]), database, search, Changes(), [NotebookShelf(None, Path(), None)])
     call = Call(Principal("ann", ALL_SCOPES))
     for number in range(100000):
         context.recorder.called(call, "read_file", {"path": f"file{number}.py"}, "ok")

@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.context.grep import Wanted, compiled, grep
-from cellwright.context.model import SecretFile, Unreadable
-from cellwright.context.paths import Root, is_secret
-from cellwright.context.reading import read_file
+from cellwright.context.files.grep import GrepWanted, compiled, grep
+from cellwright.context.files.paths import Root
+from cellwright.context.files.reading import read_file
+from cellwright.context.model import Unreadable
 from cellwright.context.resources import ContextResources
 from cellwright.context.service import ProjectContext
 from cellwright.context.uris import file_uri
 from cellwright.core.errors import CellwrightError, InvalidArgument, NotFound
+from cellwright.core.secrecy import SecretFile, is_secret
 from cellwright.core.types import ALL_SCOPES, Call, Principal
+from cellwright.system.reach import Reach
 from requirements import requirement
 
 TRIES = int(os.environ.get("CELLWRIGHT_TEST_SWAPS", "1000"))
@@ -163,7 +165,7 @@ def test_secret_files_are_neither_read_nor_searched(root: Path, files: Files) ->
             read_file(Root(root), name)
         with pytest.raises(SecretFile):
             read_file(Root(root), f"./{name}")
-    found = grep(Root(root), Wanted(compiled("canary", case_sensitive=False)), 5)
+    found = grep(Root(root), GrepWanted(compiled("canary", case_sensitive=False)), 5)
     assert {match.path for match in found.matches} == {
         "app.py",
         ".env.example",
@@ -171,9 +173,9 @@ def test_secret_files_are_neither_read_nor_searched(root: Path, files: Files) ->
         ".env.sample\r",
         "tok en",
     }
-    allowed = Root(root, secrets=True)
+    allowed = Root(root, Reach(secrets=True))
     assert read_file(allowed, ".env").text == "CANARY=1"
-    assert ".env" in {one.path for one in grep(allowed, Wanted(compiled("CANARY", case_sensitive=True)), 5).matches}
+    assert ".env" in {one.path for one in grep(allowed, GrepWanted(compiled("CANARY", case_sensitive=True)), 5).matches}
 
 
 @requirement("context:read")
@@ -191,7 +193,7 @@ def test_a_long_file_comes_in_pages_that_are_the_whole(root: Path, files: Files)
     assert "\n".join(parts) == text
     some = read_file(Root(root), "long.txt", 10, 12)
     assert (some.text, some.next) == ("line 10 says something\nline 11 says something\nline 12 says something", None)
-    with pytest.raises(InvalidArgument, match="3000 lines"):
+    with pytest.raises(InvalidArgument, match="3,000 lines"):
         read_file(Root(root), "long.txt", 4_000)
     files({"empty": "", "hidden.txt": "a\u200b\u202eb\x1b[31mc"})
     assert read_file(Root(root), "empty").text == ""
@@ -258,7 +260,7 @@ def test_lines_are_found_with_their_surroundings(root: Path, files: Files) -> No
     def run(
         pattern: str, glob: str = "", lines: int = 1, limit: int = 50, *, case: bool = False
     ) -> list[tuple[str, int]]:
-        found = grep(Root(root), Wanted(compiled(pattern, case_sensitive=case), glob, lines, limit), 10)
+        found = grep(Root(root), GrepWanted(compiled(pattern, case_sensitive=case), glob, lines, limit), 10)
         return [(match.path, match.line) for match in found.matches]
 
     assert run("NEEDLE") == [("a.py", 3), ("a.py", 6), ("f.py", 1), *(("sub/b.txt", number) for number in range(1, 6))]
@@ -270,9 +272,11 @@ def test_lines_are_found_with_their_surroundings(root: Path, files: Files) -> No
     for wrong in ("[z-a]", "}{", "\ud800", "x" * 2_000):
         with pytest.raises(InvalidArgument):
             run("end", wrong)
-    found = grep(Root(root), Wanted(compiled("Here", case_sensitive=True), "", 1), 10)
+    found = grep(Root(root), GrepWanted(compiled("Here", case_sensitive=True), "", 1), 10)
     assert (found.matches[0].before, found.matches[0].after, found.truncated) == (["two"], ["four"], False)
-    cut = grep(Root(root), Wanted(compiled("needle", case_sensitive=False), "", 0, 3), 10)
+    last = grep(Root(root), GrepWanted(compiled("needle", case_sensitive=True), "f.py", 1), 10)
+    assert (last.matches[0].before, last.matches[0].after) == ([], [])
+    cut = grep(Root(root), GrepWanted(compiled("needle", case_sensitive=False), "", 0, 3), 10)
     assert (len(cut.matches), cut.truncated) == (3, True)
     for wrong in ("(", "(?=x)", r"(a)\1", "", "x" * 2_000, "\ud800"):
         with pytest.raises(InvalidArgument):
@@ -282,7 +286,7 @@ def test_lines_are_found_with_their_surroundings(root: Path, files: Files) -> No
 @requirement("context:grep")
 def test_many_files_are_searched_as_if_one_by_one(root: Path, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are looked at many at a time: an expression must not see that."""
-    monkeypatch.setattr("cellwright.context.grep.BATCH_BYTES", 40)
+    monkeypatch.setattr("cellwright.context.files.grep.BATCH_BYTES", 40)
     texts = {
         "a.txt": "one\nend", "b.txt": "", "c.txt": "begin\ntwo", "d.txt": "\n", "e.txt": "end\n\nbegin\n", "f.txt": "x" * 100,
         "g.txt": "begin",
@@ -293,14 +297,16 @@ def test_many_files_are_searched_as_if_one_by_one(root: Path, files: Files, monk
         "(?s)one.*end", "\\n", "never", "e", "(?i)END",
     ]  # fmt: skip
     for pattern in patterns:
-        wanted = Wanted(compiled(pattern, case_sensitive=True), "", 0, 500)
+        wanted = GrepWanted(compiled(pattern, case_sensitive=True), "", 0, 500)
         together = {(one.path, one.line) for one in grep(Root(root), wanted, 10).matches}
         alone: set[tuple[str, int]] = set()
         for name in texts:
-            found = grep(Root(root), Wanted(wanted.expression, name, 0, 500), 10)
+            found = grep(Root(root), GrepWanted(wanted.expression, name, 0, 500), 10)
             alone |= {(one.path, one.line) for one in found.matches}
         assert together == alone, pattern
-    assert {one.path for one in grep(Root(root), Wanted(compiled(r"\Abegin", case_sensitive=True)), 10).matches} == {
+    assert {
+        one.path for one in grep(Root(root), GrepWanted(compiled(r"\Abegin", case_sensitive=True)), 10).matches
+    } == {
         "c.txt",
         "g.txt",
     }
@@ -309,7 +315,7 @@ def test_many_files_are_searched_as_if_one_by_one(root: Path, files: Files, monk
 @requirement("context:grep")
 def test_a_search_that_takes_too_long_says_what_it_has(root: Path, files: Files) -> None:
     files({f"{number}.txt": "needle" for number in range(3)})
-    found = grep(Root(root), Wanted(compiled("nothing", case_sensitive=True)), 0)
+    found = grep(Root(root), GrepWanted(compiled("nothing", case_sensitive=True)), 0)
     assert (found.matches, found.timed_out) == ([], True)
 
 
@@ -318,7 +324,7 @@ def test_a_search_that_takes_too_long_says_what_it_has(root: Path, files: Files)
 def test_patterns_of_file_names_are_answered_in_time(root: Path, files: Files, glob: str) -> None:
     files({"a/" * 60 + "x.txt": "needle"})
     started = time.process_time()
-    assert grep(Root(root), Wanted(compiled("needle", case_sensitive=True), glob), 10).matches == []
+    assert grep(Root(root), GrepWanted(compiled("needle", case_sensitive=True), glob), 10).matches == []
     assert time.process_time() - started < 2
 
 
@@ -328,7 +334,7 @@ def test_nothing_in_a_file_is_written_over(root: Path) -> None:
     (root / "a.py").write_bytes(b"evil()\rgood()   \r\nworse() #\b\b\b\b\b\b\b\b\b\n#\x1b[1A\x1b]\nworst()\n#\x07")
     shown = read_file(Root(root), "a.py").text
     assert shown.split("\n") == ["evil()␍good()   ", "worse() #␈␈␈␈␈␈␈␈␈", "#␛[1A␛]", "worst()", "#␇"]
-    found = grep(Root(root), Wanted(compiled("evil|worse", case_sensitive=True), "", 0), 10)
+    found = grep(Root(root), GrepWanted(compiled("evil|worse", case_sensitive=True), "", 0), 10)
     assert [one.text for one in found.matches] == shown.split("\n")[:2]
 
 
@@ -394,7 +400,7 @@ def test_expressions_that_hang_others_are_answered_in_time(root: Path, files: Fi
     files({"a.txt": "a" * 50_000 + "!", "x.txt": "x" * 50_000})
     started = time.monotonic()
     try:
-        grep(Root(root), Wanted(compiled(pattern, case_sensitive=True)), 10)
+        grep(Root(root), GrepWanted(compiled(pattern, case_sensitive=True)), 10)
     except InvalidArgument:
         assert "{" in pattern
     assert time.monotonic() - started < 8

@@ -4,26 +4,28 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from cellwright.app.context_traces import trace_of
 from cellwright.app.parts import MIGRATIONS
 from cellwright.context import pages, sessions
-from cellwright.context.model import Issue, KeyFile, Module, ModuleNotFound, NoActiveSession, Project, SessionStatus
+from cellwright.context.model import Issue, KeyFile, Module, NoActiveSession, Project, SessionStatus
 from cellwright.context.recorder import MOST_NOTED, Recorder
 from cellwright.context.relevance import Use, lowest_fifth, score
 from cellwright.context.resources import ContextResources
-from cellwright.context.service import Limits, ProjectContext
+from cellwright.context.service import ContextLimits, ProjectContext
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.resources import Changes
 from cellwright.core.types import ALL_SCOPES, Call, Principal
-from cellwright.storage.database import Transaction
+from cellwright.storage.database import Database, Transaction
 from cellwright.storage.location import Location, open_database
 from requirements import requirement
+from traces_support import TRACES
 
 pytestmark = pytest.mark.anyio
 Files = Callable[[Mapping[str, str]], None]
@@ -135,8 +137,7 @@ async def test_what_is_said_twice_is_counted_and_enriching_adds_each_once(
     for wrong in ("", "   ", "x" * 5_000):
         with pytest.raises(InvalidArgument):
             await context.record(ANN, "rule", wrong, "", "")
-    with pytest.raises(ModuleNotFound):
-        await context.record(ANN, "rule", "x", "nope", "")
+    assert await context.module_note("auth") == ""
     shown = await context.enrich(apply=False)
     assert {one.where for one in shown.additions} == {
         "modules.auth.patterns",
@@ -236,7 +237,7 @@ async def test_a_call_that_comes_while_others_are_written_is_written_too(where: 
         for path in late:
             recorder.called(ANN, "read_file", {"path": path}, "ok")
 
-    recorder = Recorder(database, "zoo", trace_of, time.time, flushed=meanwhile)
+    recorder = Recorder(database, "zoo", TRACES.trace_of, time.time, flushed=meanwhile)
     recorder.called(ANN, "read_file", {"path": "early.py"}, "ok")
 
     def written(tx: Transaction) -> set[str]:
@@ -252,28 +253,86 @@ async def test_a_call_that_comes_while_others_are_written_is_written_too(where: 
     await database.close()
 
 
-@requirement("context:sessions:written")
-@pytest.mark.parametrize("looked", [True, False])
-async def test_calls_that_were_looked_at_during_a_write_are_written_too(where: Location, looked: bool) -> None:
-    database = open_database(where, MIGRATIONS)
-    recorder = Recorder(database, "zoo", trace_of, time.time)
+@asynccontextmanager
+async def busy_writer(database: Database) -> AsyncGenerator[None]:
+    """Somebody else writes for as long as the block runs."""
     busy, end = threading.Event(), threading.Event()
 
     def keep_busy(_tx: Transaction) -> None:
         busy.set()
         end.wait(20)
 
+    writing = asyncio.create_task(database.write(keep_busy))
+    await asyncio.to_thread(busy.wait, 20)
+    yield
+    end.set()
+    await writing
+
+
+@requirement("costs:loop")
+@pytest.mark.parametrize("given", ["content", "solution"])
+async def test_what_is_far_too_long_for_a_discovery_is_refused_before_it_is_cleaned(
+    context: ProjectContext, given: str
+) -> None:
+    """It takes as long to clean as it is long, whatever is left of it then."""
+    long = "short\r" * 150_000 + "words"
+    text = {"content": "a rule", "solution": "", given: long}
+    with pytest.raises(InvalidArgument, match="too long"):
+        await context.record(ANN, "issue", text["content"], "", text["solution"])
+
+
+class SlowDisk:
+    """A database whose writes wait until they may go on."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.may_write = asyncio.Event()
+
+    async def write(self, work: Callable[[Transaction], Any]) -> object:
+        await self.may_write.wait()
+        return await self._database.write(work)
+
+
+@requirement("context:sessions:written")
+@pytest.mark.parametrize("given_up", [True, False])
+async def test_a_flush_ends_when_what_another_had_begun_to_write_is_written(where: Location, given_up: bool) -> None:
+    database = open_database(where, MIGRATIONS)
+    disk = SlowDisk(database)
+    recorder = Recorder(cast("Database", disk), "zoo", TRACES.trace_of, time.time)
+    disk.may_write.set()
+    await recorder.flush()
+    disk.may_write.clear()
+    recorder.called(ANN, "read_file", {"path": "f0"}, "ok")
+    first = asyncio.create_task(recorder.flush())
+    await asyncio.sleep(0)
+    second = asyncio.create_task(recorder.flush())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not second.done()
+    if given_up:
+        first.cancel()
+    disk.may_write.set()
+    await second
+    (found,) = await database.read(lambda tx: sessions.recent(tx, "zoo", ANN.principal.id, 9))
+    assert [(one.path, one.count) for one in found.touched] == [("f0", 1)]
+    await asyncio.gather(first, return_exceptions=True)
+    await recorder.close()
+    await database.close()
+
+
+@requirement("context:sessions:written")
+@pytest.mark.parametrize("looked", [True, False])
+async def test_calls_that_were_looked_at_during_a_write_are_written_too(where: Location, looked: bool) -> None:
+    database = open_database(where, MIGRATIONS)
+    recorder = Recorder(database, "zoo", TRACES.trace_of, time.time)
     recorder.called(ANN, "read_file", {"path": "f0"}, "ok")
     await recorder.flush()
-    others = asyncio.create_task(database.write(keep_busy))
-    await asyncio.to_thread(busy.wait, 20)
-    recorder.called(ANN, "read_file", {"path": "f1"}, "ok")
-    await asyncio.sleep(1)  # its write has begun and waits
-    for number in range(2, 4 if looked else 2 + MOST_NOTED):
-        recorder.called(ANN, "read_file", {"path": f"f{number}"}, "ok")
-    wanted = recorder.current(ANN) if looked else None
-    end.set()
-    await others
+    async with busy_writer(database):
+        recorder.called(ANN, "read_file", {"path": "f1"}, "ok")
+        await asyncio.sleep(1)  # its write has begun and waits
+        for number in range(2, 4 if looked else 2 + MOST_NOTED):
+            recorder.called(ANN, "read_file", {"path": f"f{number}"}, "ok")
+        wanted = recorder.current(ANN) if looked else None
     until = time.monotonic() + 20
     while True:
         (found,) = await database.read(lambda tx: sessions.recent(tx, "zoo", ANN.principal.id, 9))
@@ -291,23 +350,15 @@ async def test_ending_while_the_database_is_busy_loses_nothing(
 ) -> None:
     monkeypatch.setattr("cellwright.context.recorder.FLUSH_SECONDS", 0.01)
     database = open_database(where, MIGRATIONS)
-    recorder = Recorder(database, "zoo", trace_of, time.time)
-    busy, end = threading.Event(), threading.Event()
-
-    def keep_busy(_tx: Transaction) -> None:
-        busy.set()
-        end.wait(20)
-
-    others = asyncio.create_task(database.write(keep_busy))
-    await asyncio.to_thread(busy.wait, 20)
-    recorder.called(ANN, "read_file", {"path": "a.py"}, "ok")
-    await asyncio.sleep(0.2)
-    recorder.called(ANN, "read_file", {"path": "b.py"}, "ok")
-    recorder.left(ANN.session)
-    closing = asyncio.create_task(recorder.close())
-    await asyncio.sleep(0.05)
-    end.set()
-    await asyncio.gather(others, closing)
+    recorder = Recorder(database, "zoo", TRACES.trace_of, time.time)
+    async with busy_writer(database):
+        recorder.called(ANN, "read_file", {"path": "a.py"}, "ok")
+        await asyncio.sleep(0.2)
+        recorder.called(ANN, "read_file", {"path": "b.py"}, "ok")
+        recorder.left(ANN.session)
+        closing = asyncio.create_task(recorder.close())
+        await asyncio.sleep(0.05)
+    await closing
     found = await database.read(lambda tx: sessions.recent(tx, "zoo", ANN.principal.id, 9))
     assert {one.path for session in found for one in session.touched} == {"a.py", "b.py"}
     await database.close()
@@ -364,7 +415,7 @@ async def test_a_full_window_archives_what_is_hardly_used_and_using_it_brings_it
     make_context: MakeContext, files: Files
 ) -> None:
     files({".cellwright/project.yaml": yaml(20, 40)})
-    context = make_context(Limits(window=3_000))
+    context = make_context(ContextLimits(window=3_000))
     await context.module("m019")
     text = await context.overview(ANN)
     share = await context.share(ANN)
@@ -373,7 +424,7 @@ async def test_a_full_window_archives_what_is_hardly_used_and_using_it_brings_it
     assert "m000" in share.archived
     assert "### m000" not in text
     assert "### m019" in text
-    assert f"{len(share.archived)} modules that were hardly used are archived" in text
+    assert f"Archived, because hardly used: {len(share.archived)} modules" in text
     hits = await context.search(ANN, "m000", ("module",), "", 5)
     assert hits[0].uri == "context://module/m000"
     assert "# Module: m000" in await context.module("m000")
@@ -383,10 +434,10 @@ async def test_a_full_window_archives_what_is_hardly_used_and_using_it_brings_it
 @requirement("context:resources")
 async def test_pages_keep_their_size_and_say_what_they_left_out(make_context: MakeContext, files: Files) -> None:
     files({".cellwright/project.yaml": yaml(400, 60)})
-    context = make_context(Limits(window=10_000_000))
+    context = make_context(ContextLimits(window=10_000_000))
     overview = await context.overview(ANN)
     assert len(overview.encode()) <= 50 * 1024
-    assert "archived" in overview
+    assert "Archived, because hardly used: 296 modules" in overview
     long = Module("m", "d" * 3_000, patterns=tuple(f"pattern {number} " + "é" * 300 for number in range(500)))
     page = pages.module_page(long)
     assert len(page.encode()) <= 20 * 1024
@@ -418,6 +469,7 @@ def test_pages_have_the_headings_of_the_contract() -> None:
         "# Project: Shop\n\n**Type:** fullstack  \n**Path:** .\n\n## Tech Stack\n\n- **Stack:** A, B\n- **Runtime:** R1\n"
         "- **Package Manager:** npm\n\n## Architecture\n\n**Pattern:** modular  \n**Description:** Sells.\n\n## Modules (1)\n\n"
         "### auth\nWho may come in.\n\n**Key Files:**\n- a.py (entry)\n\n**Patterns:** 1  \n**Business Rules:** 1  \n**Common Issues:** 1\n"
+        "\n- Pattern: P\n- Rule: R\n- Issue: I → S\n"
     )
     assert pages.duration(8_100) == "2 hours 15 minutes"
     assert pages.duration(0) == "0 seconds"

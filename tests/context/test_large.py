@@ -4,10 +4,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from cellwright.context.scanner.imports import Imports
+from cellwright.context.scanner.layout import Layout
 from requirements import requirement
 
 FILES = int(os.environ.get("CELLWRIGHT_TEST_TREE", "1000"))
@@ -59,3 +62,43 @@ def test_a_large_tree_is_scanned_with_progress_in_bounded_memory(tree: Path) -> 
     assert len(read) >= FILES // 1_000
     assert said["told"][-1] == [FILES, FILES]
     assert said["grown"] < MOST_MEGABYTES
+
+
+@requirement("context:imports:linear")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.go", "import (\n" * 120_000),
+        ("a.java", ("import " + "a" * 300 + " x\n") * 5_000),
+        ("a.cs", ("using " + " " * 2_000 + "\n") * 1_000),
+        ("a.rs", "use crate" + "::a" * 200_000),
+        ("a.js", "import " * 200_000),
+        ("a.py", "import a;" * 150_000),
+        ("a.py", "import " + "a," * 500_000 + "a"),
+    ],
+    ids=["go", "java", "csharp", "rust", "script", "python", "long statement"],
+)
+def test_what_a_hostile_program_imports_is_found_in_a_time_that_is_its_size(name: str, text: str) -> None:
+    imports = Imports(Layout(frozenset()))
+    # Compiled once for all.
+    imports.of(name, "import a")
+    began = time.process_time()
+    imports.of(name, text)
+    assert time.process_time() - began < 1.0
+
+
+@requirement("context:scan:imports")
+def test_names_in_every_alphabet_are_found() -> None:
+    files = frozenset({"lib/größe.go", "src/länge.rs", "Maß.java", "Maß.cs"})
+    layout = Layout(
+        files,
+        java={"de.Maß": "Maß.java"},
+        go={"lib": "lib/größe.go"},
+        packages={"example.org/größe": "lib"},
+        namespaces={"De.Maß": ("Maß.cs",)},
+    )
+    imports = Imports(layout)
+    assert imports.of("a.go", 'import (\n\tx "example.org/größe"\n)\n') == ["lib/größe.go"]
+    assert imports.of("src/main.rs", "mod länge;\n") == ["src/länge.rs"]
+    assert imports.of("a.java", "import de.Maß;\n") == imports.of("b.java", "import de.Maß.*;\n") == ["Maß.java"]
+    assert imports.of("a.cs", "using De.Maß;\n") == ["Maß.cs"]

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellwright.app.cli import main
-from cellwright.app.context_traces import touched_by, trace_of
+from cellwright.app.cli.main import main
 from cellwright.app.parts import MIGRATIONS, database_location, project_context, search_of
 from cellwright.app.settings import Settings
+from cellwright.context.files.paths import Root
+from cellwright.context.files.reading import read_file
 from cellwright.context.model import (
     BrokenProjectFile,
     Discovery,
@@ -26,10 +27,7 @@ from cellwright.context.model import (
     Project,
     Unreadable,
 )
-from cellwright.context.names import can_be_given, on_one_line
-from cellwright.context.paths import Root
-from cellwright.context.project_file import ProjectFile
-from cellwright.context.reading import read_file
+from cellwright.context.project.file import ProjectFile
 from cellwright.context.resources import ContextResources
 from cellwright.context.scanner.scan import scan
 from cellwright.context.scanner.walk import list_files
@@ -37,10 +35,12 @@ from cellwright.context.service import ProjectContext
 from cellwright.context.uris import FILE_PREFIX, file_uri, name_of
 from cellwright.core.errors import InvalidUri, NotFound
 from cellwright.core.resources import Changes
+from cellwright.core.text.names import can_be_given, on_one_line
 from cellwright.core.types import ALL_SCOPES, Call, Principal
 from cellwright.storage.location import open_database
 from context.conftest import MakeContext, put
 from requirements import requirement
+from traces_support import NAMING, TRACES
 
 Files = Callable[[Mapping[str, str]], None]
 ANN = Call(Principal("ann", ALL_SCOPES))
@@ -188,15 +188,15 @@ def test_project_yaml_keeps_names_to_the_letter_and_its_shape_from_one_writing_t
 @requirement("context:names:kept")
 def test_what_a_call_touched_is_recorded_by_its_name() -> None:
     for name in ODD:
-        (touched,) = trace_of("read_file", {"path": name}).touched
+        (touched,) = TRACES.trace_of("read_file", {"path": name}).touched
         assert (touched.path, touched.uri) == (name, f"context://file/{quote(name)}")
-        (book,) = touched_by("export_notebook", {"source": f"jupyter://{quote(name)}.ipynb"})
+        (book,) = TRACES.touched_by("export_notebook", {"source": f"jupyter://{quote(name)}.ipynb"})
         assert (book.path, book.uri) == (f"{name}.ipynb", f"jupyter://{quote(name)}.ipynb")
     for one in TROUBLE:
         # Of these the database takes not all, and one that it refuses would stop the record of the others.
         assert not can_be_given(one)
-        assert trace_of("read_file", {"path": f"a{one}", "query": one}).touched == ()
-    assert touched_by("export_notebook", {"source": "jupyter://a%00b.ipynb"}) == []
+        assert TRACES.trace_of("read_file", {"path": f"a{one}", "query": one}).touched == ()
+    assert TRACES.touched_by("export_notebook", {"source": "jupyter://a%00b.ipynb"}) == []
 
 
 @requirement("context:names")
@@ -273,7 +273,7 @@ def test_in_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     async def work() -> None:
         database = open_database(database_location(chosen), MIGRATIONS)
         search = search_of(chosen, database)
-        context = project_context(chosen, database, search, Changes())
+        context = project_context(chosen, database, search, Changes(), NAMING)
         await context.scan()
         context.recorder.called(Call(Principal("local", ALL_SCOPES)), "read_file", {"path": FILE}, "ok")
         await context.close()
@@ -288,7 +288,7 @@ def test_in_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     asyncio.run(work())
     assert headings(cellwright("show"))[4:] == ["### zoo", f"### {SHOWN_FOLDER}", "### dogs"]
     assert headings(cellwright("show", FOLDER))[0] == f"# Module: {SHOWN_FOLDER}"
-    assert cellwright("status").splitlines()[1].endswith(f"  1 files  {SHOWN_FOLDER}")
+    assert cellwright("status").splitlines()[1].endswith(f"  1 file  {SHOWN_FOLDER}")
     for command in (["show"], ["show", FOLDER], ["status"], ["init"]):
         said = cellwright(*command, "--json")
         assert all(line.isprintable() for line in said.split("\n"))

@@ -47,11 +47,19 @@ def fetched(url: str) -> bytes:
         return answer.read()
 
 
+EXTRACTION: Any = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+
+
 @requirement("context:scan:packages")
 @pytest.mark.parametrize("package", GOLDEN)
 def test_well_known_packages(tmp_path: Path, package: str) -> None:
     with tarfile.open(archive(package)) as packed:
-        packed.extractall(tmp_path, filter="data")
+        # Python 3.11.2, as Debian has it, has no filters yet: what they would refuse is not taken out of the archive at all.
+        files = [
+            one for one in packed if one.isfile() and not one.name.startswith("/") and ".." not in one.name.split("/")
+        ]
+        for file in files:
+            packed.extract(file, tmp_path, **EXTRACTION)
     (folder,) = (one for one in tmp_path.iterdir() if one.is_dir())
     found, wanted = scan(str(folder)), GOLDEN[package]
     project = found.project

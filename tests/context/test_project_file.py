@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.context.model import BrokenProjectFile, Discovery, DiscoveryType, KeyFile, Module, Project
-from cellwright.context.project_file import ProjectFile
+from cellwright.context.project.file import ProjectFile
 from requirements import requirement
 
 WRITTEN = """\
@@ -148,6 +148,28 @@ def test_what_is_no_yaml_at_all_is_refused(tmp_path: Path, data: bytes) -> None:
     assert file.path.read_bytes() == data
 
 
+@requirement("secrecy:project-file")
+@pytest.mark.parametrize("target", ["../outside.yaml", "/dev/zero", "/dev/tty", "pipe", "missing"])
+@pytest.mark.parametrize("link", [".cellwright/project.yaml", ".context/project.yaml", ".cellwright"])
+def test_the_file_is_not_opened_through_a_link_or_a_device(tmp_path: Path, link: str, target: str) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside.yaml"
+    (root / link).parent.mkdir(parents=True)
+    outside.write_text("project:\n  name: outside\n", encoding="utf-8")
+    if target == "pipe":
+        os.mkfifo(root / link) if link != ".cellwright" else (root / link).symlink_to(tmp_path)
+    else:
+        (root / link).symlink_to(tmp_path if link == ".cellwright" else outside if ".." in target else target)
+    if link == ".cellwright":
+        outside.rename(tmp_path / "project.yaml")
+    file = ProjectFile(root)
+    before = sorted(one.name for one in tmp_path.iterdir())
+    for use in (file.read, lambda: file.merge(Project("Shop")), lambda: file.enrich([pattern("x")])):
+        with pytest.raises(BrokenProjectFile, match="is a link, a pipe or a device"):
+            use()
+    assert sorted(one.name for one in tmp_path.iterdir()) == before
+    assert [one.name for one in (root / link).parent.iterdir()] == [Path(link).name]
+
+
 @requirement("context:file:cache")
 def test_a_change_is_seen_and_an_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
     file = put(tmp_path, "project:\n  name: one\n")
@@ -208,7 +230,7 @@ CHILD = """
 import sys
 from pathlib import Path
 from cellwright.context.model import Discovery, DiscoveryType
-from cellwright.context.project_file import ProjectFile
+from cellwright.context.project.file import ProjectFile
 file = ProjectFile(Path(sys.argv[1]))
 print("ready", flush=True)
 for number in range(100000):

@@ -178,8 +178,8 @@ def test_our_own_layers_are_found(tmp_path: Path) -> None:
     modules = scan(str(tmp_path)).project.modules
     assert {"core", "storage", "jupyter", "scratch", "context", "app"} <= set(modules)
     assert modules["core"].dependencies == ()
-    assert modules["storage"].dependencies == ("core",)
-    assert set(modules["context"].dependencies) == {"core", "storage"}
+    assert set(modules["storage"].dependencies) == {"core", "notebook", "system"}
+    assert set(modules["context"].dependencies) == {"core", "notebook", "storage", "system"}
     assert {"core", "storage", "jupyter", "scratch", "context"} <= set(modules["app"].dependencies)
     assert "src/cellwright/core/errors.py" in [one.path for one in modules["core"].key_files]
 

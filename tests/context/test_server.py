@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from mcp import Client, MCPError
 
-from cellwright.app.cli import main
+from cellwright.app.cli.main import main
 from requirements import requirement
 from support import HttpServer, clean_environ, http_client, http_server
 

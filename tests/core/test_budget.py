@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cellwright.core.budget import DEFAULT_TOKENS, MAX_TOKENS, cut, fit
-from cellwright.core.cutting import MINIMUM_TOKENS, marker
-from cellwright.core.fitting import DEEPEST, Json, compact_json
-from cellwright.core.tokens import estimate_tokens
+from cellwright.core.text.budget import DEFAULT_TOKENS, MAX_TOKENS, cut, fit
+from cellwright.core.text.cutting import MINIMUM_TOKENS, marker
+from cellwright.core.text.fitting import DEEPEST, Json, compact_json
+from cellwright.core.text.tokens import estimate_tokens
 from requirements import requirement
 
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -285,7 +285,7 @@ def test_what_is_nested_too_deep_is_only_counted() -> None:
     result = fit(value, cost(value) - 1)
     assert result.truncated
     assert depth_of(result.value) == DEEPEST + 1
-    assert "keys left out" in compact_json(result.value)
+    assert "1 key left out" in compact_json(result.value)
 
 
 AWKWARD: dict[str, Json] = {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from cellwright.core.clean import Cleaned, clean, clean_html
+from cellwright.core.text.clean import PIECE, Cleaned, clean, clean_html
 from requirements import requirement
 
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -200,6 +200,8 @@ HIDDEN = {
     "other selectors": "".join(map(chr, range(0xFE00, 0xFE0E))),
     "ideographic selectors": "".join(map(chr, range(0xE0100, 0xE01F0))),
     "annotation": "\ufff9\ufffa\ufffb",
+    "joiners of hieroglyphs": "\U00013430\U00013431\U00013437\U00013438\U0001343f\U00013447\U00013455",
+    "no characters": "\ufdd0\ufdef\ufffe\uffff\U0001fffe\U0010ffff",
     "shorthand and musical controls": "\U0001bca0\U0001bca3\U0001d173\U0001d17a",
 }
 
@@ -210,6 +212,13 @@ def test_hidden_characters_are_removed_and_counted(hidden: str) -> None:
     assert clean(f"before{hidden} after") == Cleaned("before after", len(hidden))
     assert clean(hidden) == Cleaned("", len(hidden))
     assert clean("x".join(hidden)) == Cleaned("x" * (len(hidden) - 1), len(hidden))
+
+
+@requirement("clean:terminal:escapes")
+def test_a_long_line_is_not_worked_on_in_pieces_that_tear_a_sequence() -> None:
+    for shift in range(12):
+        text = "x" * shift + "\x1b[31ma\x1b[0m" * (PIECE // 8)
+        assert clean(text).text == "x" * shift + "a" * (PIECE // 8)
 
 
 @requirement("clean:hidden:removed-and-counted")
@@ -323,7 +332,7 @@ def test_joiners_anywhere_else_go(text: str, shown: str, hidden: int) -> None:
         ("می&zwnj;خواهم", "می\u200cخواهم", 0),
         ("&#233;", "é", 0),
         ("&#x9F;&#xA0;&#xD7FF;&#xD800;&#xDFFF;&#xE000;", "&#x9F;\u00a0\ud7ff&#xD800;&#xDFFF;\ue000", 0),
-        ("&#x10FFFF;&#x110000;", "\U0010ffff&#x110000;", 0),
+        ("&#x10FFFF;&#x110000;", "&#x110000;", 1),
         ("&lt;b&gt; &#60;i&#62; &amp;#8203; &nbsp;", "&lt;b&gt; &#60;i&#62; &amp;#8203; &nbsp;", 0),
         (
             "?a=1&item=2&icon=3&#27;[31m&#155;&#xD800;&#x110000;&#99999999999;",

@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from browser import browser
-from cellwright.core.formats.formats import FORMATS
-from cellwright.core.formats.highlight import highlighted
-from cellwright.core.formats.html import encode
-from cellwright.core.formats.html_style import STYLE
-from cellwright.core.formats.markdown_html import to_html
-from cellwright.core.formats.model import Book, BookCell, InvalidFormat, Kind
+from cellwright.notebook.formats.highlight import highlighted
+from cellwright.notebook.formats.html import encode
+from cellwright.notebook.formats.html_style import STYLE
+from cellwright.notebook.formats.markdown_html import to_html
+from cellwright.notebook.formats.registry import FORMATS
+from cellwright.notebook.model import Cell, InvalidFormat, Kind, Notebook
 from requirements import requirement
 
 IN_A_FRAME = 6
@@ -105,21 +105,21 @@ def outputs_of(text: str) -> tuple[dict[str, Any], ...]:
     )
 
 
-def book_of(text: str) -> Book:
+def notebook_of(text: str) -> Notebook:
     attached = {"cellwright": {"attachments": {"x": {"image/png": text}, "y": {"image/svg+xml": text}}}}
     cells = [
-        BookCell(Kind.MARKDOWN, text, metadata=attached),
-        BookCell(Kind.RAW, text),
-        BookCell(Kind.CODE, text, text, text, text, 1, outputs_of(text)),
-        *(BookCell(Kind.CODE, text, language) for language in ("python", "javascript", "sql", "bash")),
+        Cell(Kind.MARKDOWN, text, metadata=attached),
+        Cell(Kind.RAW, text),
+        Cell(Kind.CODE, text, text, text, text, 1, outputs_of(text)),
+        *(Cell(Kind.CODE, text, language) for language in ("python", "javascript", "sql", "bash")),
     ]
-    return Book(text, text, tuple(cells))
+    return Notebook(text, text, tuple(cells))
 
 
 @requirement("html:safe")
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_hostile_text_acts_nowhere(text: str) -> None:
-    check_safe(encode(book_of(text)).text)
+    check_safe(encode(notebook_of(text)).text)
 
 
 @requirement("html:safe")
@@ -131,19 +131,19 @@ def test_a_hostile_text_acts_nowhere(text: str) -> None:
     )
 )
 def test_nor_do_several_together(pieces: list[str]) -> None:
-    check_safe(encode(book_of("".join(pieces))).text)
+    check_safe(encode(notebook_of("".join(pieces))).text)
 
 
 @requirement("html:safe")
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=80))
 def test_nor_does_any_other(text: str) -> None:
-    check_safe(encode(book_of(text)).text)
+    check_safe(encode(notebook_of(text)).text)
 
 
-def _hostile_book(texts: list[str]) -> Book:
+def _hostile_notebook(texts: list[str]) -> Notebook:
     """All of them everywhere, several to a frame: each frame is a process of its own to the browser."""
-    cells = [cell for text in texts for cell in book_of(text).cells]
+    cells = [cell for text in texts for cell in notebook_of(text).cells]
     bare = [replace(c, outputs=tuple(o for o in c.outputs if "text/html" not in str(o.get("data")))) for c in cells]
     frames = [
         {
@@ -153,7 +153,7 @@ def _hostile_book(texts: list[str]) -> Book:
         }
         for start in range(0, len(texts), IN_A_FRAME)
     ]
-    return Book("Hostile", "python", (*bare, BookCell(Kind.CODE, "frames", outputs=tuple(frames))))
+    return Notebook("Hostile", "python", (*bare, Cell(Kind.CODE, "frames", outputs=tuple(frames))))
 
 
 @requirement("html:browser")
@@ -163,7 +163,7 @@ def test_a_browser_runs_nothing_and_asks_for_nothing(tmp_path: Path) -> None:
         here = f"127.0.0.1:{outside.getsockname()[1]}"
         texts = [text.replace("\ud800", "").replace("outside.test", here) for text in HOSTILE]
         file = tmp_path / "page.html"
-        file.write_text(encode(_hostile_book(texts)).text, encoding="utf-8")
+        file.write_text(encode(_hostile_notebook(texts)).text, encoding="utf-8")
         page = chromium.new_page()
         ran: list[str] = []
         page.expose_function("hit", lambda: ran.append("hit"))  # pyright: ignore[reportUnknownMemberType]
@@ -254,7 +254,7 @@ def test_hostile_markdown_costs_no_more_than_long_markdown(piece: str) -> None:
 def test_outputs_are_shown_in_the_best_form_a_page_has() -> None:
     def shown(data: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
         output = {"output_type": "display_data", "data": data, "metadata": {}}
-        made = encode(Book("T", "python", (BookCell(Kind.CODE, "x", outputs=(output,)),)))
+        made = encode(Notebook("T", "python", (Cell(Kind.CODE, "x", outputs=(output,)),)))
         return made.text.partition("</code></pre>")[2].partition("</section>")[0], made.losses[1:]
 
     assert shown({"image/png": PNG + "\n", "text/plain": "<fig>"}) == (
@@ -266,13 +266,13 @@ def test_outputs_are_shown_in_the_best_form_a_page_has() -> None:
     frame, lost = shown({"text/html": "<table><tr><td>1</td></tr></table><script>x()</script>", "text/plain": "1"})
     assert frame.startswith('<iframe sandbox="" ')
     assert "&lt;script&gt;" in frame
-    assert lost == ("cell 1: an HTML output has scripts, which do not run",)
+    assert lost == ("cell 0: an HTML output has scripts, which do not run",)
     assert shown({"text/markdown": "*a*", "text/plain": "a"}) == ('<div class="prose"><p><em>a</em></p></div>', ())
     assert shown({"text/latex": "$x$", "text/plain": "x"})[0] == '<pre class="out">$x$</pre>'
     assert shown({"application/json": {"a": 1}})[0] == '<pre class="out">{\n  &quot;a&quot;: 1\n}</pre>'
-    assert shown({"application/x-y": "1"}) == ("", ("cell 1: an output of application/x-y is not shown",))
+    assert shown({"application/x-y": "1"}) == ("", ("cell 0: an output of application/x-y is not shown",))
     assert shown({"application/x-y": "1", "text/plain": "p"})[1] == (
-        "cell 1: an output of application/x-y is not shown",
+        "cell 0: an output of application/x-y is not shown",
     )
 
 
@@ -281,10 +281,10 @@ def test_a_cell_has_its_count_name_and_text() -> None:
     stream = {"output_type": "stream", "name": "stderr", "text": "\x1b[31mred\x1b[0m\r\n"}
     error: dict[str, Any] = {"output_type": "error", "ename": "E", "evalue": "<v>", "traceback": []}
     cells = (
-        BookCell(Kind.MARKDOWN, "# T\n\nHello"),
-        BookCell(Kind.CODE, "def f(): return 1 # <x>", "", "a.py", "", 7, (stream, error)),
+        Cell(Kind.MARKDOWN, "# T\n\nHello"),
+        Cell(Kind.CODE, "def f(): return 1 # <x>", "", "a.py", "", 7, (stream, error)),
     )
-    made = encode(Book("T", "python", cells))
+    made = encode(Notebook("T", "python", cells))
     assert made.text.count("<h1>T</h1>") == 1
     assert 'data-count="7"><p class="name">a.py</p>' in made.text
     assert (
@@ -292,7 +292,7 @@ def test_a_cell_has_its_count_name_and_text() -> None:
         in made.text
     )
     assert '<pre class="err">red</pre><pre class="error">E: &lt;v&gt;</pre>' in made.text
-    assert made.losses[1:] == ("cell 2: terminal colours are not shown",)
+    assert made.losses[1:] == ("cell 1: terminal colours are not shown",)
     with pytest.raises(InvalidFormat, match="json or ipynb"):
         FORMATS["html"].decode(made.text)
 

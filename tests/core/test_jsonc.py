@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cellwright.core.jsonc import EditError, Json, drop, loads, put
+from cellwright.app.clients.jsonc import EditError, Json, drop, loads, put
 from requirements import requirement
 
 SERVERS = "mcpServers"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cellwright.core.tokens import MOST_TOKENS_PER_CHARACTER, estimate_tokens
+from cellwright.core.text.tokens import MOST_TOKENS_PER_CHARACTER, estimate_tokens
 from requirements import requirement
 
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

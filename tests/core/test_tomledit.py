@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cellwright.core.jsonc import EditError
-from cellwright.core.tomledit import Toml, drop, loads, put
+from cellwright.app.clients.jsonc import EditError
+from cellwright.app.clients.tomledit import Toml, drop, loads, put
 from requirements import requirement
 
 PATH = ("mcp_servers", "cellwright")

@@ -9,12 +9,12 @@ import pytest
 from jupyter_server.serverapp import ServerApp
 
 from cellwright.core.types import Secret
-from cellwright.jupyter.address import JupyterAddress
-from cellwright.jupyter.local import LocalJupyter
+from cellwright.jupyter.documents.presence import Collaborator
+from cellwright.jupyter.documents.rooms import Rooms
+from cellwright.jupyter.inside.adapter import LocalJupyter
 from cellwright.jupyter.port import Jupyter
-from cellwright.jupyter.presence import Collaborator
-from cellwright.jupyter.remote import RemoteJupyter
-from cellwright.jupyter.rooms import Rooms
+from cellwright.jupyter.remote.adapter import RemoteJupyter
+from cellwright.jupyter.server.address import JupyterAddress
 from jupyter_support import JupyterProcess, JupyterServer, Person, PersonIn, person_in
 from local_support import address_of, server_in_loop
 
@@ -42,12 +42,8 @@ def adapter(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def server_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterServer]:
-    process = JupyterProcess(tmp_path_factory.mktemp("jupyter"))
-    try:
-        process.start()
+    with JupyterProcess(tmp_path_factory.mktemp("jupyter")) as process:
         yield process.address
-    finally:
-        process.stop()
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +78,7 @@ def start_jupyter(tmp_path: Path) -> Iterator[Callable[..., JupyterProcess]]:
         yield start
     finally:
         for process in started:
-            process.stop()
+            process.end_all()
 
 
 @pytest.fixture

@@ -24,12 +24,8 @@ TYPED = "# a person types this"
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[JupyterProcess]:
-    process = JupyterProcess(tmp_path_factory.mktemp("lab"), lab=True)
-    try:
-        process.start()
+    with JupyterProcess(tmp_path_factory.mktemp("lab"), lab=True) as process:
         yield process
-    finally:
-        process.stop()
 
 
 @pytest.fixture(scope="module")

@@ -15,22 +15,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.core.budget import DEFAULT_TOKENS, estimate_tokens
 from cellwright.core.errors import Forbidden, InvalidArgument, LimitReached, NotFound
-from cellwright.core.tables import escaped, table
+from cellwright.core.text.budget import DEFAULT_TOKENS, estimate_tokens
+from cellwright.core.text.tables import escaped, table
 from cellwright.core.toolset import Image
 from cellwright.core.types import ALL_SCOPES, Call, Principal, Scope, Secret
-from cellwright.jupyter.address import JupyterAddress
-from cellwright.jupyter.connect import to_named
-from cellwright.jupyter.current import CurrentNotebooks
-from cellwright.jupyter.paths import NotebookPath
+from cellwright.jupyter.files.paths import NotebookPath
+from cellwright.jupyter.server.address import JupyterAddress
+from cellwright.jupyter.server.connect import to_named
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.cells_choosing import list_files, restart_notebook, use_notebook
-from cellwright.jupyter.tools.cells_common import Cells, output_blocks
-from cellwright.jupyter.tools.cells_reading import list_cells, read_cell
-from cellwright.jupyter.tools.cells_running import execute_cell_simple_timeout
-from cellwright.jupyter.tools.cells_streaming import NEWS_CHARACTERS, news
-from cellwright.jupyter.tools.cells_writing import overwrite_cell_source
+from cellwright.jupyter.tools.current.choosing import list_files, restart_notebook, use_notebook
+from cellwright.jupyter.tools.current.common import CurrentCells, output_blocks
+from cellwright.jupyter.tools.current.notebooks import CurrentNotebooks
+from cellwright.jupyter.tools.current.reading import list_cells, read_cell
+from cellwright.jupyter.tools.current.running import execute_cell_simple_timeout
+from cellwright.jupyter.tools.current.streaming import NEWS_CHARACTERS, news
+from cellwright.jupyter.tools.current.writing import overwrite_cell_source
 from jupyter_support import JupyterServer, PersonIn, eventually, write_notebook
 from notebook_agent import Agent, agent_of, in_front_of
 from requirements import requirement
@@ -312,7 +312,7 @@ async def test_more_files_than_anybody_waits_for_are_refused(
 ) -> None:
     for number in range(4):
         (jupyter_server.root / folder / f"{number}.txt").touch()
-    monkeypatch.setattr("cellwright.jupyter.tools.cells_choosing.MAX_FILES", 3)
+    monkeypatch.setattr("cellwright.jupyter.tools.current.choosing.MAX_FILES", 3)
     async with engine(jupyter_server) as cells:
         with pytest.raises(LimitReached, match="more than 3 files"):
             await list_files(cells, call_of("ada"), folder)
@@ -326,11 +326,11 @@ def call_of(principal: str, connection: str | None = None, scopes: frozenset[Sco
 
 
 @asynccontextmanager
-async def engine(server: JupyterServer) -> AsyncGenerator[Cells]:
+async def engine(server: JupyterServer) -> AsyncGenerator[CurrentCells]:
     address = JupyterAddress.parse(server.url, token=Secret(server.token))
     notebooks = LiveNotebooks(to_named(address), lambda: datetime.now(UTC))
     try:
-        yield Cells(notebooks)
+        yield CurrentCells(notebooks)
     finally:
         await notebooks.close()
 
@@ -446,7 +446,7 @@ async def test_pictures_stand_where_the_outputs_have_them(
 def test_every_kind_of_output_has_its_block() -> None:
     outputs: list[dict[str, Any]] = [
         {"output_type": "stream", "name": "stderr", "text": "careful\n"},
-        {"output_type": "error", "name": "E", "value": "v", "traceback": []},
+        {"output_type": "error", "ename": "E", "evalue": "v", "traceback": []},
         {"output_type": "display_data", "data": {"application/json": {"shown": True}}},
         {"output_type": "display_data", "data": {"image/png": {"omitted": "image/png", "size": 9}}},
         {"output_type": "display_data", "data": {"text/html": {"omitted": "text/html"}, "text/plain": "frame"}},

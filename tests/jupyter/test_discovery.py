@@ -1,9 +1,12 @@
 """Running servers are found by their files; stale ones, strangers and wrong tokens are passed over."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ import pytest
 from jupyter_core.paths import jupyter_runtime_dir
 
 from cellwright.core.types import Secret
-from cellwright.jupyter.discovery import (
+from cellwright.jupyter.server.discovery import (
     LocalServer,
     accepts_token,
     running_servers,
@@ -112,6 +115,50 @@ async def test_the_nearest_root_wins_if_its_token_works(tmp_path: Path) -> None:
     allowed = ""
     assert await server_holding(folder, servers, lets_us_in) is None
     assert set(asked) == {"0", "1", "2"}, "servers that do not hold the folder are never asked"
+
+
+@contextmanager
+def waiting_process() -> Generator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        yield process
+        process.communicate(b"\n")
+
+
+@requirement("secrecy:found-server")
+@pytest.mark.anyio
+async def test_who_holds_the_port_of_a_dead_server_now_is_not_told_its_token(tmp_path: Path) -> None:
+    """Its file is still there, and another process has its number."""
+    heard: list[bytes] = []
+
+    async def stranger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readuntil(b"\r\n\r\n"))
+        body = b'{"type": "directory"}'
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(stranger, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        with waiting_process() as other:
+            write_file(tmp_path, 1, url=f"http://127.0.0.1:{port}/", pid=other.pid, root_dir=str(tmp_path))
+            (server,) = running_servers(tmp_path)
+            assert not await accepts_token(server)
+        assert heard == []
+        write_file(tmp_path, 1, url=f"http://127.0.0.1:{port}/", root_dir=str(tmp_path))
+        (own,) = running_servers(tmp_path)
+        assert await accepts_token(own), "the process that listens there is told"
+        assert b"token secret-token" in heard[0]
+
+
+@requirement("secrecy:found-server")
+def test_a_pipe_or_a_link_in_the_place_of_a_runtime_file_is_passed_over(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "jpserver-1.json")
+    write_file(tmp_path, 2)
+    (tmp_path / "jpserver-2.json").rename(tmp_path / "elsewhere")
+    (tmp_path / "jpserver-2.json").symlink_to("elsewhere")
+    (tmp_path / "jpserver-3.json").symlink_to("/dev/zero")
+    write_file(tmp_path, 4)
+    assert [server.pid for server in running_servers(tmp_path)] == [os.getpid()]
 
 
 def make(folder: Path) -> None:

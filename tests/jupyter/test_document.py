@@ -6,8 +6,8 @@ import random
 import pytest
 
 from cellwright.core.errors import Conflict, InvalidArgument
-from cellwright.jupyter.paths import DocPath
-from cellwright.jupyter.rooms import Rooms
+from cellwright.jupyter.documents.rooms import Rooms
+from cellwright.jupyter.files.paths import DocPath
 from jupyter_support import JupyterServer, PersonIn, eventually
 from requirements import requirement
 

@@ -20,15 +20,15 @@ from playwright.async_api import Page, async_playwright, expect
 from browser import FLAGS, chromium
 from cellwright.app.settings import Settings
 from cellwright.app.workspace import local_user, make_workspace
-from cellwright.core.budget import MAX_TOKENS, estimate_tokens
 from cellwright.core.errors import InvalidArgument
+from cellwright.core.text.budget import MAX_TOKENS, estimate_tokens
 from cellwright.core.types import Call, Principal, Scope, Secret
-from cellwright.jupyter.address import JupyterAddress
-from cellwright.jupyter.connect import to_named
+from cellwright.jupyter.server.address import JupyterAddress
+from cellwright.jupyter.server.connect import to_named
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.documents import get_document_content, insert_document_text
-from cellwright.jupyter.tools.documents_common import DocumentFiles
-from cellwright.jupyter.tools.documents_files import list_documents
+from cellwright.jupyter.tools.documents.common import DocumentFiles
+from cellwright.jupyter.tools.documents.files import list_documents
+from cellwright.jupyter.tools.documents.toolset import get_document_content, insert_document_text
 from jupyter_support import JupyterProcess, JupyterServer, PersonIn, eventually, person_in, write_notebook
 from notebook_agent import Agent, agent_of, in_front_of
 from requirements import requirement
@@ -272,21 +272,34 @@ async def test_a_long_text_is_cut_exactly_and_read_in_spans(agent: Connect, plac
         cut = await do("get_document_content", path=path, max_content=1_000)
         assert (cut["truncated"], cut["content_length"]) == (True, len(text))
         at, missing = cut["omitted"]["position"], cut["omitted"]["length"]
-        head, _, tail = cut["content"].partition(f"\n… {missing:,} of {len(text):,} characters left out")
-        assert head == text[:at]
-        assert tail.partition("\n")[2] == text[at + missing :]
-        assert len(head) + missing + len(tail.partition("\n")[2]) == len(text)
+        assert 990 < at <= 1_000
+        assert (cut["content"], at + missing) == (text[:at], len(text))
         span = await do("get_document_content", path=path, position=at, length=500)
         assert (span["content"], span["truncated"], span["position"]) == (text[at : at + 500], False, at)
         assert (await do("get_document_content", path=path, position=len(text)))["content"] == ""
-        small, large = [
-            await do.whole("get_document_content", path=path, max_content=most) for most in (32_768, 1_000_000)
-        ]
-        for result in (small, large):
-            assert result.structured_content["truncated"] is True
-            assert "cellwright/truncated" not in (result.meta or {})
-            assert estimate_tokens(result.content[0].text) <= MAX_TOKENS
-        assert len(large.structured_content["content"]) > 2 * len(small.structured_content["content"])
+        result = await do.whole("get_document_content", path=path, max_content=1_000_000)
+        assert result.structured_content["truncated"] is True
+        assert "cellwright/truncated" not in (result.meta or {})
+        assert estimate_tokens(result.content[0].text) <= MAX_TOKENS
+        at, missing = result.structured_content["omitted"].values()
+        assert (result.structured_content["content"], at + missing) == (text[:at], len(text))
+
+
+@requirement("work:content")
+async def test_content_has_as_many_characters_as_were_asked_for(agent: Connect, place: Path, folder: str) -> None:
+    path = f"{folder}/prose.md"
+    text = "".join(f"A line of prose, number {number}.\n" for number in range(1_000))[:31_090]
+    (place / "prose.md").write_text(text, encoding="utf-8")
+    async with agent() as do:
+        for most in (1, 10, 31_089, 31_090, 32_768, 32_769):
+            read = await do("get_document_content", path=path, max_content=most)
+            assert (read["content"], read["truncated"]) == (text[:most], most < len(text))
+            rest = {"position": most, "length": len(text) - most} if most < len(text) else None
+            assert (read["omitted"], read["content_length"]) == (rest, len(text))
+        assert (await do("get_document_content", path=path))["content"] == text, "32,768 is what is usual"
+        (place / "family.txt").write_text("👩\u200d👩\u200d👧\u200d👦", encoding="utf-8")
+        part = await do("get_document_content", path=f"{folder}/family.txt", max_content=3)
+        assert len(part["content"]) == 3, "what cannot be split is split rather than never shown"
 
 
 @requirement("doc:read:hidden-characters")
@@ -312,7 +325,8 @@ async def test_a_notebook_is_for_the_notebook_tools(agent: Connect, jupyter_serv
         ("insert_document_text", {"position": 0, "text": "x"}, "edit_nb_cell"),
         ("delete_document_text", {"position": 0, "length": 1}, "edit_nb_cell"),
         ("replace_document_text", {"position": 0, "length": 1, "text": "x"}, "edit_nb_cell"),
-        ("overwrite_document", {"content": "x"}, "modify_nb_cells"),
+        ("overwrite_document", {"content": "x"}, "insert_nb_cells"),
+        ("overwrite_document", {"content": '{"cells": []}', "expect": "0000000000"}, "modify_nb_cells"),
     )
     async with agent() as do:
         for tool, more, named in calls:
@@ -367,11 +381,8 @@ async def test_a_folder_is_listed_as_the_contract_says(
         ]
         keys = {"name", "path", "type", "created", "last_modified", "size", "writable", "url"}
         assert all(set(entry) == keys for entry in listed)
-        assert [entry["url"].removeprefix(jupyter_server.url) for entry in listed] == [
-            f"/edit/{folder}/a%23b.md",
-            f"/notebooks/{folder}/n.ipynb",
-            f"/tree/{folder}/sub%20dir",
-        ]
+        # This server shows no pages.
+        assert [entry["url"] for entry in listed] == [None, None, None]
         assert listed[0]["size"] == 7
         assert (await do.error("list_documents", path=f"{folder}/a#b.md"))["code"] == "INVALID_ARGUMENT"
         assert (await do.error("list_documents", path=f"{folder}/none"))["code"] == "NOT_FOUND"
@@ -426,8 +437,11 @@ async def test_creating_never_overwrites(agent: Connect, place: Path, folder: st
         for arguments in wrong:
             refused = await do.error("create_document", **{**arguments, "path": f"{folder}/{arguments['path']}"})
             assert refused["code"] == "INVALID_ARGUMENT"
-        assert (await do.error("create_document", path=f"{folder}/no/x.md", type="file"))["code"] == "NOT_FOUND"
         assert names_in(place) == [*("empty.txt", "full.ipynb", "new.ipynb", "sub")]
+        deep = await do("create_document", path=f"{folder}/no/such/x.md", type="file", content="x")
+        assert deep["created_folders"] == [f"{folder}/no", f"{folder}/no/such"]
+        inside = await do.error("create_document", path=f"{folder}/empty.txt/x.md", type="file")
+        assert inside["code"] == "INVALID_ARGUMENT"
 
 
 @requirement("doc:info")
@@ -445,15 +459,16 @@ async def test_information_comes_in_up_to_three_blocks(
             *("name", "path", "type", "format", "created", "last_modified", "size", "writable", "mimetype", "url")
         }
         assert (facts["type"], facts["format"], facts["mimetype"]) == ("file", "text", "text/markdown")
-        assert facts["url"] == f"{jupyter_server.url}/edit/{path}"
+        assert facts["url"] is None
         them.document.insert(0, "unsaved ")
         await them.settle()
         result = await do.whole("get_document_info", path=path, include_content=True)
         assert [json.loads(block.text) for block in result.content[1:2]] == [{"content_length": 26, "truncated": False}]
         assert [block.text for block in result.content[2:]] == ["unsaved # Document Content"]
         result = await do.whole("get_document_info", path=path, include_content=True, max_content=10)
-        assert json.loads(result.content[1].text) == {"content_length": 26, "truncated": True}
-        assert "16 of 26 characters left out" in result.content[2].text
+        cut = {"content_length": 26, "truncated": True, "omitted": {"position": 10, "length": 16}}
+        assert json.loads(result.content[1].text) == cut
+        assert result.content[2].text == "unsaved # "
         result = await do.whole("get_document_info", path=folder, include_content=True)
         assert result.structured_content["type"] == "directory"
         assert len(result.content) == 2
@@ -856,12 +871,8 @@ def test_a_read_only_server_and_a_token_that_may_only_read_offer_no_way_to_chang
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[JupyterProcess]:
-    process = JupyterProcess(tmp_path_factory.mktemp("lab"), lab=True)
-    try:
-        process.start()
+    with JupyterProcess(tmp_path_factory.mktemp("lab"), lab=True) as process:
         yield process
-    finally:
-        process.stop()
 
 
 async def shown(page: Page) -> str:

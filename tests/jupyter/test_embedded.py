@@ -17,9 +17,9 @@ import psutil
 import pytest
 
 from cellwright.core.errors import CellwrightError
-from cellwright.jupyter import embedded, embedded_guardian
-from cellwright.jupyter.discovery import LocalServer
-from cellwright.jupyter.embedded import EmbeddedFailed, EmbeddedJupyter, EmbeddedNotInstalled
+from cellwright.jupyter.server import embedded, embedded_guardian
+from cellwright.jupyter.server.discovery import LocalServer
+from cellwright.jupyter.server.embedded import EmbeddedFailed, EmbeddedJupyter, EmbeddedNotInstalled
 from jupyter_support import JupyterServer
 from kernel_support import KernelOnServer, kernel_on, rest, until
 from requirements import requirement
@@ -110,6 +110,24 @@ async def test_it_shares_documents_runs_kernels_stays_quiet_and_leaves_nothing(
     assert capfd.readouterr() == ("", "")
 
 
+def text_of(file: str) -> str:
+    return Path(file).read_text(encoding="utf-8")
+
+
+@requirement("embedded:start:ports")
+async def test_a_kernel_has_ports_that_no_connection_is_given(jupyter: EmbeddedJupyter) -> None:
+    server = await jupyter.server()
+    for _ in range(3):
+        await asyncio.to_thread(rest, plain(server), "POST", "/api/kernels", {"name": "python3"})
+    files = {word for process in family(server.pid) for word in process.cmdline() if word.endswith(".json")}
+    assert len(files) == 3
+    kept = [json.loads(text_of(file)) for file in files]
+    ports = [port for one in kept for name, port in one.items() if name.endswith("_port")]
+    first, last = map(int, text_of("/proc/sys/net/ipv4/ip_local_port_range").split())
+    assert len(set(ports)) == 15
+    assert not [port for port in ports if first <= port <= last]
+
+
 @requirement("embedded:start:quiet")
 def test_the_log_is_bounded_and_private(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
@@ -143,6 +161,8 @@ async def test_lab_is_served_when_asked_for(root: Path, tmp_path: Path, jupyter:
     try:
         found = await asyncio.to_thread(page, plain(await lab.server()))
         assert "JupyterLab" in found
+        told = json.loads(found.partition('id="jupyter-config-data"')[2].partition(">")[2].partition("</script>")[0])
+        assert "@jupyterlab/apputils-extension:announcements" in told["disabledExtensions"]
         assert lab.serves_lab
         assert not jupyter.serves_lab
     finally:
@@ -165,7 +185,7 @@ async def test_without_its_parts_the_error_names_the_remedy(
     monkeypatch.setattr(embedded, "NEEDED", ("jupyter_server", "a_part_that_is_not_there"))
     with pytest.raises(EmbeddedNotInstalled, match=r"a_part_that_is_not_there not installed") as caught:
         await jupyter.server()
-    assert "pip install 'cellwright[embedded]'" in caught.value.hint
+    assert "install" in caught.value.hint
     assert not caught.value.retryable
 
 
@@ -223,7 +243,7 @@ async def test_a_killed_server_takes_its_kernels_along_and_is_started_again_at_t
 CHILD = """
 import asyncio, sys, json, urllib.request
 from pathlib import Path
-from cellwright.jupyter.embedded import EmbeddedJupyter
+from cellwright.jupyter.server.embedded import EmbeddedJupyter
 async def main():
     jupyter = EmbeddedJupyter(Path(sys.argv[1]), Path(sys.argv[2]))
     server = await jupyter.server()

@@ -9,16 +9,16 @@ from itertools import pairwise
 import pytest
 
 from cellwright.core.errors import LimitReached, NotFound, Unavailable
-from cellwright.core.running import RunStatus
 from cellwright.core.types import Secret
-from cellwright.jupyter.address import JupyterAddress
-from cellwright.jupyter.executions import CellRunView, Checkpoint, Execution, Executions, Job
-from cellwright.jupyter.kernel_queue import MAX_WAITING
-from cellwright.jupyter.kernelrest import RemoteKernels
-from cellwright.jupyter.live_kernels import LiveKernels
+from cellwright.jupyter.kernels.executions import CellJob, CellRunView, Checkpoint, Execution, Executions
+from cellwright.jupyter.kernels.live import LiveKernels
+from cellwright.jupyter.kernels.outputs import Displays
+from cellwright.jupyter.kernels.queue import MAX_WAITING
 from cellwright.jupyter.model import StreamOutput
-from cellwright.jupyter.outputs import Displays
-from cellwright.jupyter.rest import Rest
+from cellwright.jupyter.remote.kernels import RemoteKernels
+from cellwright.jupyter.remote.rest import Rest
+from cellwright.jupyter.server.address import JupyterAddress
+from cellwright.notebook.run import RunStatus
 from jupyter_support import JupyterServer
 from kernel_support import Bench, SharedCell, bench_on, job, now, rest, until
 from requirements import requirement
@@ -108,7 +108,7 @@ async def test_an_error_without_a_traceback_is_still_a_failure(bench: Bench) -> 
 
 @requirement("executions:run:deleted-cell")
 async def test_a_cell_that_is_gone_at_its_turn_is_not_run_and_the_others_are(bench: Bench) -> None:
-    jobs = [job("print(1)"), Job(lambda: None, "gone"), job("print(3)")]
+    jobs = [job("print(1)"), CellJob(lambda: None, "gone"), job("print(3)")]
     view = await bench.queue.submit("ada", jobs).wait(30)
     assert [cell.state.value for cell in view.cells] == ["done", "not_run", "done"]
     assert view.cells[1].error is not None
@@ -130,9 +130,9 @@ threading.Thread(target=later).start()
 @requirement("executions:run:threads")
 async def test_late_output_is_shown_in_the_cell_it_belongs_to(bench: Bench) -> None:
     first, second = SharedCell(), SharedCell()
-    execution = bench.queue.submit("ada", [Job(lambda: THREAD + "print('now')", "a", first.writer())])
+    execution = bench.queue.submit("ada", [CellJob(lambda: THREAD + "print('now')", "a", first.writer())])
     assert (await execution.wait(30)).state is RunStatus.DONE
-    other = bench.queue.submit("ada", [Job(lambda: "print('other')", "b", second.writer())])
+    other = bench.queue.submit("ada", [CellJob(lambda: "print('other')", "b", second.writer())])
     assert (await other.wait(30)).state is RunStatus.DONE
     await until(lambda: "late 3" in str(first.outputs), "the end of the thread")
     assert [output["text"] for output in first.outputs] == ["now\nlate 0\nlate 1\nlate 2\nlate 3\n"]
@@ -145,9 +145,9 @@ async def test_late_output_is_shown_in_the_cell_it_belongs_to(bench: Bench) -> N
 async def test_late_output_of_an_earlier_run_stays_out_of_the_later_one(bench: Bench) -> None:
     shared = SharedCell()
     code = [THREAD]
-    await bench.queue.submit("ada", [Job(lambda: code[0], "a", shared.writer())]).wait(30)
+    await bench.queue.submit("ada", [CellJob(lambda: code[0], "a", shared.writer())]).wait(30)
     code[0] = "import time\nfor i in range(6): time.sleep(0.2); print(i)"
-    view = await bench.queue.submit("ada", [Job(lambda: code[0], "a", shared.writer())]).wait(30)
+    view = await bench.queue.submit("ada", [CellJob(lambda: code[0], "a", shared.writer())]).wait(30)
     assert (view.state, view.cells[0].notes) == (RunStatus.DONE, ())
     assert [output["text"] for output in shared.outputs] == ["0\n1\n2\n3\n4\n5\n"]
 
@@ -156,7 +156,7 @@ async def test_late_output_of_an_earlier_run_stays_out_of_the_later_one(bench: B
 async def test_a_cell_keeps_its_outputs_when_the_kernel_cannot_be_reached(bench: Bench) -> None:
     shared = SharedCell([{"output_type": "stream", "name": "stdout", "text": "old"}])
     await bench.kernel.shut_down()
-    execution = bench.queue.submit("ada", [Job(lambda: "1", "a", shared.writer()), job("2")])
+    execution = bench.queue.submit("ada", [CellJob(lambda: "1", "a", shared.writer()), job("2")])
     view = await execution.wait(30)
     assert [cell.state.value for cell in view.cells] == ["not_run", "not_run"]
     assert view.cells[0].error is not None
@@ -168,13 +168,14 @@ async def test_a_cell_keeps_its_outputs_when_the_kernel_cannot_be_reached(bench:
 @requirement("executions:run:times")
 async def test_times_are_those_of_each_cell(bench: Bench) -> None:
     before = now()
-    view = await bench.submit("import time; time.sleep(0.3)", "1").wait(30)
+    view = await bench.submit("import time; time.sleep(1)", "1").wait(30)
     first, second = view.cells
     assert first.started is not None
     assert first.ended is not None
     assert second.started is not None
     assert before <= view.created <= first.started
-    assert first.ended - first.started >= timedelta(seconds=0.3)
+    # That a cell began is noted when it is heard, which on a busy machine is a moment later.
+    assert first.ended - first.started >= timedelta(seconds=0.5)
     assert second.started >= first.ended
     assert (view.started, view.ended) == (first.started, second.ended)
 
@@ -296,7 +297,7 @@ async def test_what_is_submitted_after_a_restart_runs_and_what_waited_before_doe
     await begun(running)
     seen = bench.kernel.connection.restarts
     await bench.kernel.restart()
-    bench.queue.note_restart(seen)
+    bench.queue.note_restart(seen, "ada")
     after = bench.submit("print('after')")
     view = await after.wait(30)
     assert (view.state, text_of(view.cells[0])) == (RunStatus.DONE, "after\n")
@@ -312,10 +313,14 @@ async def test_a_batch_is_not_continued_in_the_new_kernel(bench: Bench) -> None:
     second: list[str] = []
 
     def restart_is_confirmed() -> str:
-        bench.queue.note_restart(bench.kernel.connection.restarts)
+        bench.queue.note_restart(bench.kernel.connection.restarts, "ada")
         return "print('never')"
 
-    jobs = [job("print('first')"), Job(restart_is_confirmed, "b"), Job(lambda: second.append("asked") or "1", "c")]
+    jobs = [
+        job("print('first')"),
+        CellJob(restart_is_confirmed, "b"),
+        CellJob(lambda: second.append("asked") or "1", "c"),
+    ]
     view = await bench.queue.submit("ada", jobs).wait(30)
     assert [cell.state.value for cell in view.cells] == ["done", "not_run", "not_run"]
     assert view.cells[1].error is not None
@@ -374,7 +379,7 @@ async def test_progress_names_cell_and_newest_line_and_is_paced(bench: Bench) ->
 async def test_the_document_is_saved_during_a_long_run_and_after_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cellwright.jupyter.kernel_queue.CHECKPOINT_EVERY", 0.2)
+    monkeypatch.setattr("cellwright.jupyter.kernels.queue.CHECKPOINT_EVERY", 0.2)
     saves: list[bool] = []
 
     async def save() -> None:
@@ -390,7 +395,12 @@ async def test_the_document_is_saved_during_a_long_run_and_after_it(
 
 
 @requirement("executions:saves:together")
-async def test_runs_that_follow_each_other_closely_are_saved_once(bench: Bench) -> None:
+async def test_runs_that_follow_each_other_closely_are_saved_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What is close is for the test to say: on a busy machine a run takes longer than the usual pause.
+    monkeypatch.setattr("cellwright.jupyter.kernels.queue.SAVE_AFTER", 6.0)
+    monkeypatch.setattr("cellwright.jupyter.kernels.queue.CHECKPOINT_EVERY", 60.0)
     saves: dict[str, list[Execution]] = {"a": [], "b": []}
 
     def submit(document: str) -> Execution:
@@ -411,7 +421,7 @@ async def test_runs_that_follow_each_other_closely_are_saved_once(bench: Bench) 
 
 @requirement("executions:saves:together")
 async def test_runs_without_end_are_saved_now_and_then(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cellwright.jupyter.kernel_queue.CHECKPOINT_EVERY", 1.2)
+    monkeypatch.setattr("cellwright.jupyter.kernels.queue.CHECKPOINT_EVERY", 1.2)
     saved = asyncio.Event()
 
     async def save() -> None:

@@ -16,23 +16,23 @@ from jupyter_server.serverapp import ServerApp
 
 from cellwright.core.errors import CellwrightError, Conflict, NotFound
 from cellwright.core.types import ALL_SCOPES, Call, Principal, Secret
-from cellwright.jupyter.address import JupyterAddress
-from cellwright.jupyter.connect import Found
+from cellwright.jupyter.documents.presence import Collaborator
+from cellwright.jupyter.documents.room import Room
+from cellwright.jupyter.documents.rooms import Rooms
 from cellwright.jupyter.errors import JupyterDenied
-from cellwright.jupyter.kernel import KernelConnection
-from cellwright.jupyter.kernel_channel import KernelChannel, KernelGone, Message
-from cellwright.jupyter.kernel_request import ExecuteReply, KernelDied
-from cellwright.jupyter.local import LocalJupyter
+from cellwright.jupyter.files.paths import DocPath, NotebookPath
+from cellwright.jupyter.inside.adapter import LocalJupyter
+from cellwright.jupyter.kernels.channel import KernelChannel, KernelGone, Message
+from cellwright.jupyter.kernels.connection import KernelConnection
+from cellwright.jupyter.kernels.request import ExecuteReply, KernelDied
 from cellwright.jupyter.model import FileKind, NewCell, RoomKind
-from cellwright.jupyter.notebook import Notebook, SourceChange
-from cellwright.jupyter.paths import DocPath, NotebookPath
+from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
 from cellwright.jupyter.port import Jupyter
-from cellwright.jupyter.presence import Collaborator
-from cellwright.jupyter.ranges import at
-from cellwright.jupyter.remote import RemoteJupyter
-from cellwright.jupyter.room import Room
-from cellwright.jupyter.rooms import Rooms
+from cellwright.jupyter.remote.adapter import RemoteJupyter
+from cellwright.jupyter.server.address import JupyterAddress
+from cellwright.jupyter.server.connect import FoundServer
 from cellwright.jupyter.service import LiveNotebooks
+from cellwright.notebook.addressing import at
 from jupyter_support import JupyterServer, eventually, person_in, sources_on_disk, write_notebook
 from kernel_support import now
 from local_support import FORGOTTEN_SECONDS, Settings, address_of, server_in_loop
@@ -205,9 +205,9 @@ class Script:
         await self.refused("find hidden", lambda: documents.find(DocPath("same/.hidden")))
 
     async def notebook(self) -> None:
-        found = Found(self.jupyter, "named")
+        found = FoundServer(self.jupyter, "named")
 
-        async def connect() -> Found:
+        async def connect() -> FoundServer:
             return found
 
         notebooks = LiveNotebooks(connect, now, agent_name="Agent")
@@ -429,7 +429,7 @@ async def test_rooms_that_are_unknown_inside_are_joined_as_from_outside(
 ) -> None:
     access = await local.documents._from_outside().join(path, RoomKind.NOTEBOOK)
     room = Room(access, Collaborator())
-    notebook = Notebook(room.doc)
+    notebook = LiveNotebook(room.doc)
     await room.join()
     assert [head.source for head in notebook.outline()] == ["one", "two"]
     await room.leave()
@@ -565,6 +565,23 @@ async def test_a_kernel_that_was_shut_down_is_gone(local: LocalJupyter) -> None:
         await local.kernels.shut_down(kernel.kernel_id)
         with pytest.raises(KernelGone):
             await asyncio.wait_for(running, 20)
+
+
+@requirement("local:kernel:death")
+async def test_a_kernel_that_jupyter_starts_again_is_shut_down_when_it_is_there(
+    local: LocalJupyter, server_here: ServerApp
+) -> None:
+    kernel = await local.kernels.start_kernel("python3")
+    manager: Any = server_here.kernel_manager.get_kernel(kernel.id)
+    starting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    # As it is while a start is under way; a real one is over before it can be met.
+    manager._ready = starting
+    ending = asyncio.create_task(local.kernels.shut_down(kernel.id))
+    await asyncio.sleep(0.2)
+    assert not ending.done()
+    starting.set_result(None)
+    await asyncio.wait_for(ending, 20)
+    assert kernel.id not in [found.id for found in await local.kernels.kernels()]
 
 
 @requirement("local:kernel:policy")

@@ -11,16 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pycrdt import Doc, Text
 
-from cellwright.core.budget import estimate_tokens
 from cellwright.core.errors import Conflict, InvalidArgument, LimitReached, NotFound
-from cellwright.jupyter.cellindex import CellsChanged
-from cellwright.jupyter.model import CellHead, CellType, DataOutput, ErrorOutput, NewCell, StreamOutput, revision_of
-from cellwright.jupyter.notebook import Notebook, SourceChange
-from cellwright.jupyter.outline import entry_of, outline_page
-from cellwright.jupyter.ranges import CellRange, at, by_id
-from cellwright.jupyter.room import REMOTE
-from cellwright.jupyter.textdiff import changes, set_text
-from cellwright.jupyter.undo import undo
+from cellwright.core.text.budget import estimate_tokens
+from cellwright.jupyter.documents.room import REMOTE
+from cellwright.jupyter.edits.undo import undo
+from cellwright.jupyter.model import CellHead, CellType, DataOutput, ErrorOutput, NewCell, StreamOutput
+from cellwright.jupyter.notebooks.cellindex import CellsChanged
+from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
+from cellwright.jupyter.notebooks.outline import entry_of, outline_page
+from cellwright.notebook.addressing import CellRange, at, by_id
+from cellwright.notebook.model import revision_of
+from cellwright.notebook.textdiff import changes, set_text
 from requirements import requirement
 
 
@@ -35,23 +36,23 @@ def cell(index: int, source: str, **more: Any) -> dict[str, Any]:
     return {**base, "source": source, **more}
 
 
-def notebook_of(*sources: str, **more: Any) -> Notebook:
-    notebook = Notebook(Doc(), "test.ipynb")
+def notebook_of(*sources: str, **more: Any) -> LiveNotebook:
+    notebook = LiveNotebook(Doc(), "test.ipynb")
     cells = [cell(index, source) for index, source in enumerate(sources)]
     notebook.fill({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells, **more})
     return notebook
 
 
-def sources(notebook: Notebook) -> list[str]:
+def sources(notebook: LiveNotebook) -> list[str]:
     return [head.source for head in notebook.outline()]
 
 
 class Replica:
     """Somebody else's copy of the same notebook."""
 
-    def __init__(self, original: Notebook) -> None:
+    def __init__(self, original: LiveNotebook) -> None:
         self._original = original
-        self.notebook = Notebook(Doc(), "replica")
+        self.notebook = LiveNotebook(Doc(), "replica")
         self.take()
 
     def take(self) -> None:
@@ -456,7 +457,7 @@ def test_reading_and_editing_one_cell_does_not_grow_with_the_notebook() -> None:
 
 @requirement("documents:notebook:odd-content")
 def test_odd_notebooks_are_flagged_and_do_not_crash() -> None:
-    notebook = Notebook(Doc(), "odd.ipynb")
+    notebook = LiveNotebook(Doc(), "odd.ipynb")
     odd: list[dict[str, Any]] = [
         cell(0, "a"),
         cell(0, "a twin"),
@@ -513,7 +514,7 @@ def test_the_outline_follows_every_change_and_looks_at_one_page_only() -> None:
     lines = notebook.outline_page(0).lines
     assert [line.partition(" | ")[2] for line in lines[:4]] == ["# new", "changed", "line 4999", "line 2"]
     assert notebook.whole_outline()[-1] == "4999 c4998 code 1L | line 4998"
-    with pytest.raises(InvalidArgument, match="the notebook has 5000 cells"):
+    with pytest.raises(InvalidArgument, match="the notebook has 5,000 cells"):
         notebook.outline_page(5_000)
     began = time.perf_counter()
     for _ in range(20):

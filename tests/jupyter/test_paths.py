@@ -1,5 +1,6 @@
 """Paths are checked where they enter, and survive their way through URLs."""
 
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cellwright.core.errors import InvalidArgument
-from cellwright.jupyter.paths import DocPath, NotebookPath, folder_path, path_from_url
+from cellwright.jupyter.files.paths import MAX_URL, DocPath, NotebookPath, folder_path, path_from_url
 from requirements import requirement
 
 BASE = "http://localhost:8888/user/ada"
@@ -133,6 +134,7 @@ def test_hidden_files_are_recognised() -> None:
         f"{BASE}/lab/workspaces/auto-Q/tree/a/n%20b.ipynb",
         f"{BASE}/doc/tree/a/n%20b.ipynb?x=1#cell",
         "http://127.0.0.1:8888/user/ada/lab/tree/a/n b.ipynb",
+        "https://hub.example.org/user/ada/lab/tree/a/n%20b.ipynb?token=x",
     ],
 )
 def test_the_notebook_is_found_in_every_kind_of_address(address: str) -> None:
@@ -148,6 +150,9 @@ def test_the_notebook_is_found_in_every_kind_of_address(address: str) -> None:
         "http://localhost:8888/user/eve/tree/a.ipynb",
         "http://localhost:8888/user/ada-2/tree/a.ipynb",
         "http://localhost:8888/tree/a.ipynb",
+        "https://hub.example.org/user/eve/lab/tree/a.ipynb",
+        "https://hub.example.org/lab/tree/a.ipynb",
+        "https://me:secret@hub.example.org/user/ada/lab/tree/a.ipynb",
         "http://me:secret@localhost:8888/user/ada/tree/a.ipynb",
         "http://l\u043ecalhost:8888/user/ada/tree/a.ipynb",
         "javascript:alert(1)//tree/a.ipynb",
@@ -167,3 +172,14 @@ def test_the_notebook_is_found_in_every_kind_of_address(address: str) -> None:
 def test_what_is_not_a_notebook_of_this_server_is_refused(address: str) -> None:
     with pytest.raises(InvalidArgument):
         path_from_url(address, BASE)
+
+
+@requirement("memory:kept")
+def test_an_address_that_is_longer_than_any_path_is_refused_and_not_remembered() -> None:
+    address = f"{BASE}/lab/tree/{'x' * MAX_URL}.ipynb"
+    with pytest.raises(InvalidArgument, match="is not an address"):
+        path_from_url(address, BASE)
+    taken_apart: Any = urlsplit
+    before = taken_apart.cache_info().misses
+    taken_apart(address)
+    assert taken_apart.cache_info().misses == before + 1

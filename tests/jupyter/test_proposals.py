@@ -9,13 +9,13 @@ import pytest
 
 from cellwright.core.errors import CellwrightError, Conflict, NotFound
 from cellwright.core.types import ALL_SCOPES, Call, Principal, Secret
-from cellwright.jupyter.address import JupyterAddress
-from cellwright.jupyter.connect import Found, to_named
-from cellwright.jupyter.forks import ForksNotOffered, ProposalEnded
+from cellwright.jupyter.documents.forks import ForksNotOffered, ProposalEnded
 from cellwright.jupyter.port import Jupyter
+from cellwright.jupyter.server.address import JupyterAddress
+from cellwright.jupyter.server.connect import FoundServer, to_named
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.threeway import Met, PlainCell, combined_text, three_way
 from cellwright.jupyter.tools import editing, notebooks, proposals
+from cellwright.notebook.merging import Met, PlainCell, combined_text, three_way
 from jupyter_support import JupyterProcess, JupyterServer, PersonIn, sources_on_disk, write_notebook
 from requirements import requirement
 
@@ -36,7 +36,7 @@ async def live(server: JupyterServer) -> AsyncGenerator[LiveNotebooks]:
 
 
 async def change(service: LiveNotebooks, path: str, cell: str, old: str, new: str, call: Call = ADA) -> Any:
-    reply = await editing.edit_nb_cell(service, call, path, cell, old, new, propose=True)
+    reply = await editing.edit_nb_cell(service, call, path, old, new, cell, propose=True)
     return reply.data["proposal"]
 
 
@@ -233,8 +233,8 @@ async def test_it_holds_inside_of_jupyter_too(
     path = f"{folder}/n.ipynb"
     write_notebook(jupyter_server.root, path, ["a = 1"])
 
-    async def connect() -> Found:
-        return Found(jupyter, "named")
+    async def connect() -> FoundServer:
+        return FoundServer(jupyter, "named")
 
     service = LiveNotebooks(connect, lambda: datetime.now(UTC))
     async with person(path) as them:

@@ -8,19 +8,19 @@ import pytest
 
 from cellwright.core.errors import CellwrightError, Conflict, NotFound, Unavailable
 from cellwright.core.types import Secret
-from cellwright.jupyter.address import JupyterAddress
+from cellwright.jupyter.documents.presence import Collaborator
+from cellwright.jupyter.documents.room import Room
+from cellwright.jupyter.documents.rooms import OpenDocument, Rooms
+from cellwright.jupyter.edits.undo import undo
 from cellwright.jupyter.errors import JupyterDenied, UnknownOutcome
+from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.model import FileInfo, NewCell, RoomKind
-from cellwright.jupyter.notebook import Notebook, SourceChange
-from cellwright.jupyter.paths import DocPath, NotebookPath
+from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
 from cellwright.jupyter.port import RoomAccess, RoomChannel
-from cellwright.jupyter.presence import Collaborator
-from cellwright.jupyter.ranges import at, by_id
-from cellwright.jupyter.remote import RemoteDocuments, RemoteJupyter
-from cellwright.jupyter.rest import Rest
-from cellwright.jupyter.room import Room
-from cellwright.jupyter.rooms import OpenDocument, Rooms
-from cellwright.jupyter.undo import undo
+from cellwright.jupyter.remote.adapter import RemoteDocuments, RemoteJupyter
+from cellwright.jupyter.remote.rest import Rest
+from cellwright.jupyter.server.address import JupyterAddress
+from cellwright.notebook.addressing import at, by_id
 from jupyter_support import (
     JupyterProcess,
     JupyterServer,
@@ -41,7 +41,7 @@ def address(server: JupyterProcess | JupyterServer) -> JupyterAddress:
     return JupyterAddress.parse(server.url, token=Secret(server.token))
 
 
-def sources(opened: OpenDocument[Notebook]) -> list[str]:
+def sources(opened: OpenDocument[LiveNotebook]) -> list[str]:
     return [head.source for head in opened.view.outline()]
 
 
@@ -180,7 +180,7 @@ async def test_what_was_written_before_the_loss_and_not_acknowledged_is_reported
     write_notebook(jupyter_server.root, path.text, ["start"])
     async with RemoteJupyter(address(jupyter_server)) as remote:
         room = Room(await remote.documents.join(path, RoomKind.NOTEBOOK), Collaborator())
-        notebook = Notebook(room.doc)
+        notebook = LiveNotebook(room.doc)
         lost = asyncio.Event()
         room.when_lost(lost.set)
         await room.join()

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -12,17 +13,18 @@ import pytest
 
 from cellwright.core.errors import ConfigError, Conflict, InvalidArgument, NotFound, Unavailable
 from cellwright.core.types import Secret
-from cellwright.jupyter.address import JupyterAddress
+from cellwright.jupyter.documents.presence import Collaborator
+from cellwright.jupyter.documents.rooms import Rooms
 from cellwright.jupyter.errors import JupyterDenied
-from cellwright.jupyter.model import FileInfo, FileKind, Found, NewCell
-from cellwright.jupyter.paths import DocPath, NotebookPath
+from cellwright.jupyter.files.paths import DocPath, NotebookPath
+from cellwright.jupyter.model import FileInfo, FileKind, FoundFile, NewCell
 from cellwright.jupyter.port import Jupyter
-from cellwright.jupyter.presence import Collaborator
-from cellwright.jupyter.remote import RemoteJupyter
-from cellwright.jupyter.rest import Rest
-from cellwright.jupyter.rooms import Rooms
-from jupyter_support import JupyterProcess, JupyterServer, free_port, write_notebook
+from cellwright.jupyter.remote.adapter import RemoteJupyter
+from cellwright.jupyter.remote.rest import Rest
+from cellwright.jupyter.server.address import JupyterAddress
+from jupyter_support import JupyterProcess, JupyterServer, write_notebook
 from requirements import requirement
+from support import free_port
 
 pytestmark = pytest.mark.anyio
 
@@ -200,6 +202,56 @@ async def test_what_is_not_jupyter_is_not_taken_for_it() -> None:
             await remote.documents.stat(DocPath("a.ipynb"))
 
 
+ODD_ANSWERS = (
+    "[1, 2]",
+    "[null]",
+    '[{"id": "k", "last_activity": "never", "connections": "many", "kernel": {"id": "k", "connections": "many"}}]',
+    '{"hello": true}',
+    '{"default": {}, "kernelspecs": {"a": null}}',
+    '{"kernelspecs": {"a": {"spec": [1]}}}',
+    '{"kernelspecs": {"a": {"resources": 5}}}',
+    '{"kernelspecs": [1]}',
+    "5",
+    "null",
+)
+
+
+ODD_SESSIONS = ('[{"id": null, "kernel": 5}]', '[{"id": "s", "kernel": {"name": "x"}}]')
+
+
+@requirement("documents:rest:unreachable")
+@pytest.mark.parametrize("body", [*ODD_ANSWERS, *ODD_SESSIONS])
+async def test_odd_answers_about_kernels_are_no_failures_of_ours(body: str) -> None:
+    for ask in ("sessions",) if body in ODD_SESSIONS else ("specs", "kernels", "sessions", "restart"):
+        async with (
+            a_server_that_says(f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}") as (url, _),
+            RemoteJupyter(JupyterAddress.parse(url)) as remote,
+        ):
+            with pytest.raises(Unavailable, match="not what a Jupyter server answers"):
+                await getattr(remote.kernels, ask)(*(["k"] if ask == "restart" else []))
+
+
+@requirement("memory:answers")
+@pytest.mark.parametrize("ask", ["specs", "kernels", "sessions"])
+async def test_more_kernels_than_any_server_has_are_not_taken_in(ask: str) -> None:
+    """Each would be looked at and told while others wait."""
+    kernel = {"id": "k", "name": "python3", "last_activity": "2026-01-01T00:00:00Z", "connections": 0}
+    many = [{**kernel, "execution_state": "idle"}] * 2_001
+    told: object = many
+    if ask == "specs":
+        specs: dict[str, object] = {f"k{n}": {"name": f"k{n}", "spec": {"argv": []}} for n in range(2_001)}
+        told = {"default": "k0", "kernelspecs": specs}
+    if ask == "sessions":
+        told = [{"id": "s", "path": "a", "type": "notebook", "kernel": one} for one in many]
+    body = json.dumps(told)
+    async with (
+        a_server_that_says(f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}") as (url, _),
+        RemoteJupyter(JupyterAddress.parse(url)) as remote,
+    ):
+        with pytest.raises(Unavailable, match="more than 2,000 kernels, sessions or kinds"):
+            await getattr(remote.kernels, ask)()
+
+
 async def _edit_and_check(remote: RemoteJupyter, process: JupyterProcess) -> None:
     file = write_notebook(process.root, "a b.ipynb", ["x"])
     rooms = Rooms(remote.documents, Collaborator())
@@ -295,12 +347,12 @@ async def test_a_thousand_notebooks_are_listed_the_same_from_disk_and_from_the_s
     ):
         expected = [_what_matters(info) for info in await over_http.documents.walk(DocPath(folder))]
         assert len(expected) == 1_010
-        found: Sequence[Found] = []
+        found: Sequence[FoundFile] = []
         for other in (from_disk, misled):
             assert [_what_matters(info) for info in await other.documents.walk(DocPath(folder))] == expected
             found = await other.documents.find(DocPath(folder), ".ipynb")
             assert [one.path for one in found] == [entry[0] for entry in expected if entry[1] is FileKind.NOTEBOOK]
-        gone = [Found(f"{folder}/gone.ipynb", FileKind.NOTEBOOK), *found[:1]]
+        gone = [FoundFile(f"{folder}/gone.ipynb", FileKind.NOTEBOOK), *found[:1]]
         assert [info.path for info in await from_disk.documents.describe(gone)] == [found[0].path]
         with pytest.raises(NotFound):
             await from_disk.documents.walk(DocPath(f"{folder}/not there"))

@@ -10,23 +10,24 @@ from typing import Any
 import pytest
 
 from cellwright.core.errors import CellwrightError, Conflict, InvalidArgument, NotFound, Unavailable
+from cellwright.jupyter.documents.presence import Collaborator
+from cellwright.jupyter.documents.room import Room
+from cellwright.jupyter.documents.rooms import DocumentChanged, OpenDocument, Rooms
+from cellwright.jupyter.edits.undo import undo
 from cellwright.jupyter.errors import UnknownOutcome
+from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.model import CellType, NewCell, RoomKind
-from cellwright.jupyter.notebook import Notebook, SourceChange
-from cellwright.jupyter.paths import DocPath, NotebookPath
+from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
 from cellwright.jupyter.port import Jupyter, RoomAccess, RoomChannel, RoomClosed
-from cellwright.jupyter.presence import Collaborator
-from cellwright.jupyter.ranges import at, by_id
-from cellwright.jupyter.room import Room
-from cellwright.jupyter.rooms import DocumentChanged, OpenDocument, Rooms
-from cellwright.jupyter.undo import undo
+from cellwright.notebook.addressing import at, by_id
+from cellwright.notebook.model import InvalidFormat
 from jupyter_support import JupyterServer, PersonIn, eventually, person_in, read_only, sources_on_disk, write_notebook
 from requirements import requirement
 
 pytestmark = pytest.mark.anyio
 
 
-def sources(opened: OpenDocument[Notebook]) -> list[str]:
+def sources(opened: OpenDocument[LiveNotebook]) -> list[str]:
     return [head.source for head in opened.view.outline()]
 
 
@@ -98,7 +99,7 @@ async def test_person_and_agent_type_in_the_same_cell_and_nothing_is_lost(
         typing = asyncio.create_task(type_slowly())
         for turn in range(25):
 
-            def add_a_line(notebook: Notebook, turn: int = turn) -> None:
+            def add_a_line(notebook: LiveNotebook, turn: int = turn) -> None:
                 source = notebook.head(0).source
                 notebook.replace([SourceChange(at(0), f"agent {turn} é\n{source}")])
 
@@ -236,7 +237,7 @@ async def test_what_is_no_notebook_is_said_to_be_none(rooms: Rooms, jupyter_serv
     (jupyter_server.root / folder / "broken.ipynb").write_text("{not json", encoding="utf-8")
     (jupyter_server.root / folder / "folder.ipynb").mkdir()
     (jupyter_server.root / folder / "text.txt").write_text("x", encoding="utf-8")
-    with pytest.raises(InvalidArgument, match="cannot read the file"):
+    with pytest.raises(InvalidFormat, match="it is not JSON, line 1 column 2"):
         async with rooms.notebook(NotebookPath(f"{folder}/broken.ipynb")):
             pass
     with pytest.raises(InvalidArgument, match="is a folder"):
@@ -320,10 +321,10 @@ class DeafChannel(SpoilingChannel):
 async def test_a_server_that_stops_passing_changes_on_is_noticed(
     jupyter: Jupyter, path: NotebookPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cellwright.jupyter.room.ECHO_SECONDS", 0.2)
+    monkeypatch.setattr("cellwright.jupyter.documents.room.ECHO_SECONDS", 0.2)
     access = await jupyter.documents.join(path, RoomKind.NOTEBOOK)
     room = Room(RoomAccess(access.id, DeafChannel(access.channel)), Collaborator())
-    notebook = Notebook(room.doc)
+    notebook = LiveNotebook(room.doc)
     await room.join()
     assert room.reaches_others
     notebook.replace([SourceChange(at(0), "into the void")])
@@ -411,7 +412,7 @@ async def test_a_change_by_another_program_is_seen(
 async def test_a_renamed_notebook_is_noticed(
     rooms: Rooms, jupyter: Jupyter, path: NotebookPath, jupyter_server: JupyterServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cellwright.jupyter.backing.TRUST_SECONDS", 0.0)
+    monkeypatch.setattr("cellwright.jupyter.documents.backing.TRUST_SECONDS", 0.0)
     new = NotebookPath(path.text.replace("n.ipynb", "new name.ipynb"))
     async with rooms.notebook(path) as opened:
         await opened.change(lambda n: n.replace([SourceChange(at(0), "before")]), save=True)
@@ -431,7 +432,7 @@ async def test_a_renamed_notebook_is_noticed(
 async def test_a_deleted_notebook_is_noticed_and_not_written_again(
     rooms: Rooms, path: NotebookPath, jupyter_server: JupyterServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cellwright.jupyter.backing.TRUST_SECONDS", 0.0)
+    monkeypatch.setattr("cellwright.jupyter.documents.backing.TRUST_SECONDS", 0.0)
     async with rooms.notebook(path) as opened:
         await opened.change(lambda n: n.replace([SourceChange(at(0), "still there")]))
         (jupyter_server.root / path.text).unlink()

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from cellwright.core.running import RunStatus
 from cellwright.core.types import ALL_SCOPES, Call, Principal, Secret
-from cellwright.jupyter.address import JupyterAddress
-from cellwright.jupyter.connect import to_found_or_embedded, to_named
-from cellwright.jupyter.embedded import EmbeddedJupyter
+from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.model import RoomKind, SessionInfo, StreamOutput
-from cellwright.jupyter.paths import NotebookPath
+from cellwright.jupyter.server.address import JupyterAddress
+from cellwright.jupyter.server.connect import to_found_or_embedded, to_named
+from cellwright.jupyter.server.embedded import EmbeddedJupyter
 from cellwright.jupyter.service import LiveNotebooks
+from cellwright.notebook.run import RunStatus
 from jupyter_support import JupyterProcess, JupyterServer, Person, PersonIn, eventually, write_notebook
 from kernel_support import rest
 from requirements import requirement
@@ -209,7 +209,7 @@ async def test_the_kernel_is_not_asked_for_every_time_and_a_persons_switch_is_no
         return await sessions(path)
 
     monkeypatch.setattr(connected.found.jupyter.kernels, "session_of", counted)
-    monkeypatch.setattr("cellwright.jupyter.live_kernels.TRUST_SECONDS", 30.0)
+    monkeypatch.setattr("cellwright.jupyter.kernels.live.TRUST_SECONDS", 30.0)
     first = await ran(live, path, "c0")
     assert await ran(live, path, "c0") == first
     before = len(asked)
@@ -223,7 +223,7 @@ async def test_the_kernel_is_not_asked_for_every_time_and_a_persons_switch_is_no
     lost = await live.run(CALL, path, ["c0"], 60)
     assert lost.state is not RunStatus.DONE, "the old kernel is gone, and that is said"
     assert await ran(live, path, "c0") != first, "though it would still be trusted"
-    monkeypatch.setattr("cellwright.jupyter.live_kernels.TRUST_SECONDS", 0.0)
+    monkeypatch.setattr("cellwright.jupyter.kernels.live.TRUST_SECONDS", 0.0)
     second = await ran(live, path, "c0")
     await asyncio.to_thread(rest, jupyter_server, "PATCH", f"/api/sessions/{session.id}", body)
     assert await ran(live, path, "c0") not in (first, second), "a switch is noticed once the trust has run out"

@@ -11,19 +11,19 @@ import pytest
 from cellwright.app.workspace import local_user
 from cellwright.core.errors import Conflict
 from cellwright.core.types import Call, Secret
-from cellwright.jupyter.address import JupyterAddress
-from cellwright.jupyter.connect import to_named
+from cellwright.jupyter.documents.presence import Collaborator
+from cellwright.jupyter.documents.rooms import REMEMBER_SECONDS, Rooms
+from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.model import RoomKind
-from cellwright.jupyter.notebook import SourceChange
-from cellwright.jupyter.paths import DocPath, NotebookPath
+from cellwright.jupyter.notebooks.notebook import SourceChange
 from cellwright.jupyter.port import Jupyter
-from cellwright.jupyter.presence import Collaborator
-from cellwright.jupyter.ranges import CellRange
-from cellwright.jupyter.rooms import REMEMBER_SECONDS, Rooms
+from cellwright.jupyter.server.address import JupyterAddress
+from cellwright.jupyter.server.connect import to_named
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.documents import get_document_content, insert_document_text
-from cellwright.jupyter.tools.documents_common import DocumentFiles
+from cellwright.jupyter.tools.documents.common import DocumentFiles
+from cellwright.jupyter.tools.documents.toolset import get_document_content, insert_document_text
 from cellwright.jupyter.tools.sessions import query_document_session
+from cellwright.notebook.addressing import CellRange
 from jupyter_support import JupyterServer, PersonIn, eventually, read_only, write_notebook
 from notebook_agent import Agent, agent_of, in_front_of
 from requirements import requirement
@@ -202,6 +202,20 @@ async def test_it_is_remembered_for_an_hour_however_long_it_was_idle(
         assert rooms.find(path, RoomKind.NOTEBOOK) is None
     finally:
         await rooms.close()
+
+
+@requirement("memory:kept")
+async def test_of_documents_that_were_left_so_many_are_remembered(
+    rooms: Rooms, jupyter_server: JupyterServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cellwright.jupyter.documents.rooms.MOST_REMEMBERED", 3, raising=False)
+    for name in ("a.md", "b.md", "c.md", "a.md", "d.md"):
+        path = DocPath(f"{folder}/{name}")
+        (jupyter_server.root / path.text).write_text("text", encoding="utf-8")
+        async with rooms.document(path):
+            pass
+        assert await rooms.end(path, RoomKind.TEXT)
+    assert [room.path.rpartition("/")[2] for room in rooms.open_rooms()] == ["c.md", "a.md", "d.md"]
 
 
 @requirement("sessions:end")

@@ -9,18 +9,20 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import pytest
 from mcp import MCPError
 
-from cellwright.core.budget import DEFAULT_TOKENS, estimate_tokens
+from cellwright.core.foreign_json import JsonBounds
+from cellwright.core.text.budget import DEFAULT_TOKENS, estimate_tokens
 from cellwright.core.types import Secret
-from cellwright.jupyter.address import JupyterAddress
-from cellwright.jupyter.contents import Contents
+from cellwright.jupyter.files.paths import DocPath
 from cellwright.jupyter.model import FileKind
-from cellwright.jupyter.paths import DocPath
-from cellwright.jupyter.rest import Answer, Rest
+from cellwright.jupyter.remote.contents import Contents
+from cellwright.jupyter.remote.rest import JSON_BOUNDS, Rest, RestAnswer
+from cellwright.jupyter.server.address import JupyterAddress
 from jupyter_support import JupyterServer, PersonIn, eventually, write_notebook
 from notebook_agent import Agent, agent_of, in_front_of
 from requirements import requirement
@@ -212,7 +214,7 @@ async def test_a_long_outline_comes_in_pages(agent: Any, jupyter_server: Jupyter
         last = (await do("get_nb_stat", path=path, outline=True, offset=990))["outline"]
         assert last[0] == "990 c990 code 2L | # changed"
         error = await do.error("get_nb_stat", path=path, outline=True, offset=1_000)
-        assert "1000 cells" in error["message"]
+        assert "1,000 cells" in error["message"]
 
 
 @requirement("nb:modify:minimal")
@@ -562,7 +564,7 @@ async def test_restarting_loses_variables_and_runs_again(
         assert cell["outputs"] == []
         assert cell["source"].startswith("x = globals()")
         kernels = (await do("list_available_kernels"))["kernels"]
-        assert kernels[0].keys() == {"name", "display_name", "language", "path"}
+        assert kernels[0].keys() >= {"name", "display_name", "language", "path", "default", "from"}
         error = (await do.failing("assign_nb_kernel", path=path, kernel_name="cobol"))["error"]
         assert "python3" in str(error)
         assert (await do("assign_nb_kernel", path=path, kernel_name="python3"))["kernel_assigned"] is True
@@ -669,15 +671,15 @@ async def test_a_file_too_large_to_be_searched_is_named(agent: Any, jupyter_serv
         assert (found["unread"], found["searched"]) == ([f"{folder}/enormous.ipynb"], 1)
 
 
-class WatchedAnswer(Answer):
+class WatchedAnswer(RestAnswer):
     """Tells where it was decoded."""
 
     __slots__ = ("decoded_in",)
     decoded_in: list[threading.Thread]
 
-    def json(self) -> Any:
+    def json(self, bounds: JsonBounds = JSON_BOUNDS) -> Any:
         self.decoded_in.append(threading.current_thread())
-        return super().json()
+        return super().json(bounds)
 
 
 class WatchedRest(Rest):
@@ -685,7 +687,7 @@ class WatchedRest(Rest):
         super().__init__(address)
         self.decoded_in: list[threading.Thread] = []
 
-    async def probe(self, *given: Any, **named: Any) -> Answer:
+    async def probe(self, *given: Any, **named: Any) -> RestAnswer:
         answer = await super().probe(*given, **named)
         watched = WatchedAnswer(answer.status, answer.headers, answer.body)
         watched.decoded_in = self.decoded_in
@@ -759,7 +761,8 @@ async def test_odd_names(agent: Any, jupyter_server: JupyterServer, folder: str,
         assert (await do("read_nb_cells", path=path))["cells"][0]["source"] == "x = 2"
         listed = (await do("list_nbs", path=folder))["notebooks"]
         assert [entry["path"] for entry in listed] == [path]
-        assert (await do("nb_path_from_url", url=listed[0]["url"]))["notebook_path"] == path
+        url = f"{jupyter_server.url}/lab/tree/{quote(path)}"
+        assert (await do("nb_path_from_url", url=url))["notebook_path"] == path
 
 
 @requirement("nb:watch")
@@ -806,6 +809,7 @@ async def test_the_outline_of_200_cells_is_cheap(agent: Any, jupyter_server: Jup
 
 
 @requirement("nb:two-agents")
+@pytest.mark.long(20)
 async def test_two_agents_on_two_notebooks_do_not_meet(agent: Any, jupyter_server: JupyterServer, folder: str) -> None:
     paths = [f"{folder}/{name}.ipynb" for name in ("one", "two")]
     for path in paths:

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from cellwright.core.budget import DEFAULT_TOKENS, estimate_tokens
 from cellwright.core.errors import Conflict
+from cellwright.core.text.budget import DEFAULT_TOKENS, estimate_tokens
 from cellwright.core.types import Secret
-from cellwright.jupyter.address import JupyterAddress
+from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.model import FileKind
-from cellwright.jupyter.paths import NotebookPath
-from cellwright.jupyter.remote import RemoteDocuments
-from cellwright.jupyter.rest import Rest
+from cellwright.jupyter.remote.adapter import RemoteDocuments
+from cellwright.jupyter.remote.rest import Rest
+from cellwright.jupyter.server.address import JupyterAddress
 from jupyter_support import JupyterProcess, JupyterServer, eventually, sources_on_disk, write_notebook
 from kernel_support import rest
 from notebook_agent import Agent, agent_of, in_front_of
@@ -192,7 +192,11 @@ async def test_ten_thousand_cells(ours: HttpServer, jupyter_server: JupyterServe
         assert cell["source"] == "value_9999 = 9999"
         await do("edit_nb_cell", path=path, cell=cell["id"], old="9999 =", new="last =")
         assert time.monotonic() - began < 2
-        await do("delete_nb_cells", path=path, ranges=[{"start": 0, "end": 9_990}])
+        refused = await do.error("delete_nb_cells", path=path, ranges=[{"start": 0, "end": 9_990}])
+        assert refused["code"] == "CAPACITY_LIMIT_REACHED"
+        for start in range(9_000, -1, -1_000):
+            await do("delete_nb_cells", path=path, ranges=[{"start": start, "end": min(start + 1_000, 9_990)}])
+        assert len(await do.sources(path)) == 10
         assert (await do.sources(path))[-1] == "value_last = 9999"
 
 

@@ -13,6 +13,7 @@ PROMISES = {
     "exchange:scopes": "A token that may only read can export and cannot import.",
     "exchange:refused": "What names no notebook, or is none, is refused in words that say what to give; nothing is written.",
     "exchange:record": "What was exported and imported is in the session's record, each with its link.",
+    "exchange:losses:markdown": "An export to Markdown says what of the outputs stands in the text and what is different when that is read back.",
     "exchange:command": "cellwright export and import convert files, pads and thinking notebooks, say losses on stderr and overwrite only with --force.",
     "html:safe": "Whatever a notebook holds, its page has only our own tags, no script, no handler, no address but of the web, and pictures as data.",
     "html:browser": "In a real browser the page of a hostile notebook runs no script, asks for nothing outside and breaks no rule of its policy.",

@@ -3,8 +3,11 @@
 PROMISES = {
     "extension:protocol:both-eras": "Inside Jupyter Server the same MCP server answers at {base_url}/mcp, in both eras of the protocol.",
     "extension:protocol:conformance": "The official conformance suite passes inside Jupyter Server, judged by its exit code.",
-    "extension:protocol:streams": "Progress reaches the client while the tool works, and a client that leaves ends its call.",
+    "extension:protocol:streams": "Progress reaches the client while the tool works, and a client that leaves ends the call of a tool that may take long.",
     "extension:enter:refused": "Jupyter's authentication decides, in JSON: 401 without a token, 403 for a foreign Origin, Host or a cookie without XSRF.",
+    "extension:enter:no-token-in-address": "A token in the address of /mcp is not taken, nor of what lies below it: addresses are written to logs.",
+    "extension:enter:token-not-logged": "A token in an address that is refused is not written to the log, neither a good one nor a wrong one.",
+    "extension:enter:streams-end": "A stream ends within seconds when whoever opened it has logged out, or is not let in any more.",
     "extension:enter:origin": "A page of an origin that Jupyter allows may ask first, and call; one of another may not.",
     "extension:enter:no-auth": "A Jupyter server that lets everybody in is not served.",
     "extension:enter:body": "A body that is too large is refused, by its announcement before it is sent.",

@@ -2,7 +2,7 @@
 
 PROMISES = {
     "doc:read": "A text document is read as it is now, unsaved edits of people included, with its length and revision.",
-    "doc:read:span": "A long text is cut to head and tail with exact counts, and what was left out can be read as a span.",
+    "doc:read:span": "A long text is cut after its beginning with exact counts, and what was left out can be read as a span.",
     "doc:read:hidden-characters": "Characters that cannot be seen are shown as visible ones, one for one, so positions stay true.",
     "doc:edit:positions": "Positions count Unicode code points, also past emoji and combining marks; only the given span changes.",
     "doc:edit:shared": "People see the agent's edit of a text document, and lose nothing that they type meanwhile.",

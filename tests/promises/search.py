@@ -14,6 +14,8 @@ PROMISES = {
     "search:model:none": "Without a model search is by words and says so.",
     "search:model:changed": "Another model embeds everything again in the background; search goes on meanwhile.",
     "search:model:engines": "numpy and onnxruntime make the same vectors of the built-in model.",
+    "search:model:silent": "Search by meaning makes no file in the user's folders and opens no connection: the library under it sends no reports.",
+    "search:model:remembered": "The words that the tokenizer remembers have a bound in bytes, whatever the texts hold.",
     "search:model:tokens": "The tokenizer cuts texts as the model's own does.",
     "search:model:api": "A model behind an address is asked as configured; what goes wrong there names neither key nor address.",
     "search:loop": "The event loop goes on while texts are embedded.",

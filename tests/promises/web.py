@@ -33,6 +33,7 @@ PROMISES = {
     "web:resume": "Who comes back with the number of the last event is given what was missed, or told to begin anew.",
     "web:slow": "A viewer that does not read is told to begin anew instead of being kept for without bound.",
     "web:run:cancel": "What runs is shown to its owner, who can cancel it; nobody else can.",
+    "web:look:stops-nobody": "Who looks at a notebook, on the page or with a subscription, keeps nobody from renaming, moving or deleting it.",
     "web:lost": "When the connection to Jupyter is lost, the documents that people look at are opened again.",
     "web:drain": "A server that is asked to stop ends the streams and itself in order.",
     # inside Jupyter

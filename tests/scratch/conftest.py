@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 
 from cellwright.core.resources import Changes
-from cellwright.scratch.model import Limits
+from cellwright.scratch.model import PadLimits
 from cellwright.scratch.schema import MIGRATIONS
 from cellwright.scratch.service import Pads, Policy
 from cellwright.scratch.validation.validators import Validators
+from cellwright.storage.cells import MIGRATIONS as CELLS
 from cellwright.storage.location import Location, open_database
-from cellwright.storage.open_search import open_search
-from cellwright.storage.search_schema import MIGRATIONS as SEARCH
+from cellwright.storage.search.opening import open_search
+from cellwright.storage.search.schema import MIGRATIONS as SEARCH
+from cellwright.workers.pool import WorkerPool
 from quick_disk import quick_folder
 
 MakePads = Callable[..., Pads]
@@ -22,21 +24,21 @@ MakePads = Callable[..., Pads]
 async def make_pads(where: Location) -> AsyncGenerator[MakePads]:
     """Opens the pads of one place, as often as wanted: as several processes would."""
     opened: list[tuple[Pads, object]] = []
-    validators = Validators(processes=2)
+    validators = Validators(WorkerPool(processes=2))
 
     def make(
-        limits: Limits | None = None,
+        limits: PadLimits | None = None,
         policy: Policy | None = None,
         clock: Callable[[], float] | None = None,
         changes: Changes | None = None,
     ) -> Pads:
-        database = open_database(where, (*SEARCH, *MIGRATIONS))
+        database = open_database(where, (*SEARCH, *CELLS, *MIGRATIONS))
         pads = Pads(
             database,
             open_search(database),
             validators,
             changes or Changes(),
-            limits=limits or Limits(),
+            limits=limits or PadLimits(),
             policy=policy or Policy(),
             **({"clock": clock} if clock else {}),
         )
@@ -47,6 +49,7 @@ async def make_pads(where: Location) -> AsyncGenerator[MakePads]:
     for pads, database in opened:
         await pads.close()
         await database.close()  # type: ignore[attr-defined]
+    await validators.pool.close()
 
 
 @pytest.fixture

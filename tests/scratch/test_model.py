@@ -12,14 +12,16 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from cellwright.core.errors import CellwrightError
 from cellwright.core.resources import Changes
-from cellwright.scratch.model import CellDraft, Limits
+from cellwright.scratch.model import PadCellDraft, PadLimits
 from cellwright.scratch.schema import MIGRATIONS
 from cellwright.scratch.service import Pads, Policy
 from cellwright.scratch.validation.validators import Validators
+from cellwright.storage.cells import MIGRATIONS as CELLS
 from cellwright.storage.location import open_database
-from cellwright.storage.search import Mode
-from cellwright.storage.sqlite_search import MIGRATIONS as SEARCH
-from cellwright.storage.sqlite_search import SqliteSearch
+from cellwright.storage.search.port import Mode
+from cellwright.storage.sqlite.search import MIGRATIONS as SEARCH
+from cellwright.storage.sqlite.search import SqliteSearch
+from cellwright.workers.pool import WorkerPool
 from quick_disk import quick_folder
 from requirements import requirement
 
@@ -48,13 +50,15 @@ class PadsAgreeWithTheModel(RuleBasedStateMachine):
 
     def open(self) -> None:
         self.steps = 0
-        self.database = open_database(self.folder / "s" / "db", (*SEARCH, *MIGRATIONS))
+        self.database = open_database(self.folder / "s" / "db", (*SEARCH, *CELLS, *MIGRATIONS))
         index = SqliteSearch(self.database)
-        limits = Limits(pads=0, cells=MAX_CELLS)
-        self.pads = Pads(self.database, index, Validators(), Changes(), limits=limits, policy=Policy())
+        limits = PadLimits(pads=0, cells=MAX_CELLS)
+        self.pool = WorkerPool()
+        self.pads = Pads(self.database, index, Validators(self.pool), Changes(), limits=limits, policy=Policy())
 
     def shut(self) -> None:
         self.runner.run(self.pads.close())
+        self.runner.run(self.pool.close())
         self.runner.run(self.database.close())
 
     def teardown(self) -> None:
@@ -73,7 +77,9 @@ class PadsAgreeWithTheModel(RuleBasedStateMachine):
     @rule(tenant=TENANTS, pad=PADS, title=TEXTS, tags=TAGS, texts=st.lists(TEXTS, max_size=MAX_CELLS + 1))
     def create(self, tenant: str, pad: str, title: str, tags: tuple[str, ...], texts: list[str]) -> None:
         given = {"title": title, "tags": list(tags)}
-        made = self.done(self.pads.create(tenant, pad, given, [CellDraft("py", text) for text in texts]), tenant, pad)
+        made = self.done(
+            self.pads.create(tenant, pad, given, [PadCellDraft("py", text) for text in texts]), tenant, pad
+        )
         if len(texts) > MAX_CELLS:
             assert made == "CAPACITY_LIMIT_REACHED"
             return
@@ -83,7 +89,7 @@ class PadsAgreeWithTheModel(RuleBasedStateMachine):
 
     @rule(tenant=TENANTS, pad=PADS, text=TEXTS, tags=TAGS, index=st.none() | st.integers(-2, MAX_CELLS + 1))
     def insert(self, tenant: str, pad: str, text: str, tags: tuple[str, ...], index: int | None) -> None:
-        made = self.done(self.pads.insert(tenant, pad, CellDraft("py", text, tags=tags), index), tenant, pad)
+        made = self.done(self.pads.insert(tenant, pad, PadCellDraft("py", text, tags=tags), index), tenant, pad)
         known = self.model.get((tenant, pad))
         if known is None:
             assert made == "NOT_FOUND"
@@ -102,7 +108,7 @@ class PadsAgreeWithTheModel(RuleBasedStateMachine):
         known = self.model.get((tenant, pad), {"cells": []})["cells"]
         there = which < len(known)
         cell_id = known[which][0] if there else "nope"
-        made = self.done(self.pads.replace_cell(tenant, pad, cell_id, CellDraft("py", text), to), tenant, pad)
+        made = self.done(self.pads.replace_cell(tenant, pad, cell_id, PadCellDraft("py", text), to), tenant, pad)
         if (tenant, pad) not in self.model:
             assert made == "NOT_FOUND"
         elif not there:
@@ -178,7 +184,7 @@ class PadsAgreeWithTheModel(RuleBasedStateMachine):
         for tenant, pad in at:
             known = self.model[tenant, pad]
             view = await self.pads.read(tenant, pad)
-            assert [[cell.id, cell.content, cell.tags] for cell in view.cells] == [
+            assert [[cell.id, cell.source, cell.tags] for cell in view.cells] == [
                 [cell_id, text, tuple(tags)] for cell_id, text, tags in known["cells"]
             ]
             assert [cell.index for cell in view.cells] == list(range(len(known["cells"])))

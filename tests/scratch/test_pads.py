@@ -8,11 +8,11 @@ import pytest
 
 from cellwright.core.errors import CellwrightError, Conflict, InvalidArgument, LimitReached, NotFound
 from cellwright.core.types import ALL_SCOPES, Call, Principal
-from cellwright.scratch.model import InvalidId, InvalidIndex, Limits
+from cellwright.scratch.model import InvalidId, InvalidIndex, PadLimits
 from cellwright.scratch.service import Pads, Policy
 from cellwright.scratch.tools import plus, scratch
 from cellwright.scratch.tools.common import CellInput
-from cellwright.storage.words import MAX_WORDS
+from cellwright.storage.search.words import MAX_WORDS
 from requirements import requirement
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +28,7 @@ def cell(content: str = "x", language: str = "py", **more: Any) -> CellInput:
 async def contents(pads: Pads, pad_id: str, call: Call = ANN) -> list[str]:
     view = await pads.read(call.principal.id, pad_id)
     assert [one.index for one in view.cells] == list(range(view.pad.cell_count))
-    return [one.content for one in view.cells]
+    return [one.source for one in view.cells]
 
 
 async def ids(pads: Pads, pad_id: str) -> list[str]:
@@ -36,7 +36,7 @@ async def ids(pads: Pads, pad_id: str) -> list[str]:
 
 
 async def make(pads: Pads, pad_id: str, texts: Sequence[str] = ("a", "b", "c"), **metadata: Any) -> dict[str, Any]:
-    return await scratch.scratch_create(pads, ANN, pad_id, metadata, [cell(text) for text in texts])
+    return (await scratch.scratch_create(pads, ANN, pad_id, metadata, [cell(text) for text in texts])).data
 
 
 @requirement("scratch:create:reset")
@@ -50,7 +50,7 @@ async def test_creating_again_resets(pads: Pads) -> None:
 
 @requirement("scratch:create:reset", "scratch:write:whole")
 async def test_a_failed_reset_leaves_the_old_pad(make_pads: MakePads) -> None:
-    pads = make_pads(Limits(cells=3))
+    pads = make_pads(PadLimits(cells=3))
     await make(pads, "p")
     with pytest.raises(LimitReached):
         await make(pads, "p", ["1", "2", "3", "4"])
@@ -61,7 +61,7 @@ async def test_a_failed_reset_leaves_the_old_pad(make_pads: MakePads) -> None:
 
 @requirement("scratch:create:id")
 async def test_ids(pads: Pads) -> None:
-    made = await scratch.scratch_create(pads, ANN)
+    made = (await scratch.scratch_create(pads, ANN)).data
     assert len(made["scratchpad"]["scratch_id"]) == 32
     for bad in ("", "a b", "x" * 129, "ä", "a/b", "a\n"):
         with pytest.raises(InvalidId):
@@ -74,7 +74,7 @@ async def test_ids(pads: Pads) -> None:
 @requirement("scratch:write:no-content")
 async def test_replies_to_changes_have_no_content(pads: Pads) -> None:
     secret = "CONTENT-OF-A-CELL"
-    replies = [await scratch.scratch_create(pads, ANN, "p", None, [cell(secret, validate=True)])]
+    replies = [(await scratch.scratch_create(pads, ANN, "p", None, [cell(secret, validate=True)])).data]
     (one,) = await ids(pads, "p")
     replies += [
         await scratch.scratch_append_cell(pads, ANN, "p", cell(secret)),
@@ -170,7 +170,7 @@ async def test_replacing_and_moving(pads: Pads) -> None:
         "language": "sql",
         "type": "code",
         "tags": ["t"],
-        "metadata": {"k": 1, "tags": ["t"]},
+        "metadata": {"k": 1},
     }
     await scratch.scratch_replace_cell(pads, ANN, "p", third, cell("C"), 0)
     assert await contents(pads, "p") == ["C", "b", "A"]
@@ -209,7 +209,7 @@ async def test_lists(make_pads: MakePads) -> None:
 
 @requirement("scratch:limits")
 async def test_limits(make_pads: MakePads) -> None:
-    pads = make_pads(Limits(cells=2, cell_bytes=10, metadata_bytes=50, schema_bytes=40))
+    pads = make_pads(PadLimits(cells=2, cell_bytes=10, metadata_bytes=50, schema_bytes=40))
     await make(pads, "p", ["1", "2"])
     refused: list[Any] = [
         (scratch.scratch_append_cell(pads, ANN, "p", cell("3")), "--scratch-max-cells"),
@@ -228,13 +228,13 @@ async def test_limits(make_pads: MakePads) -> None:
         with pytest.raises(LimitReached, match=setting):
             await call
     assert (await scratch.scratch_list(pads, ANN))["scratchpads"][0]["cell_count"] == 2
-    free = make_pads(Limits(pads=0, cells=0, cell_bytes=0, metadata_bytes=0, schema_bytes=0))
+    free = make_pads(PadLimits(pads=0, cells=0, cell_bytes=0, metadata_bytes=0, schema_bytes=0))
     await make(free, "p", ["x" * 3_000_000])
 
 
 @requirement("scratch:limits:counts", "scratch:write:whole")
 async def test_namespaces_and_schemas_are_limited_in_number(make_pads: MakePads) -> None:
-    pads = make_pads(Limits(namespaces=2, schemas=2))
+    pads = make_pads(PadLimits(namespaces=2, schemas=2))
     schemas: list[dict[str, Any]] = [{"name": name, "schema": {}} for name in ("one", "two", "three")]
     one, two, three = schemas
     await make(pads, "p", ["a"], namespace="n", schemas={"one": {}})
@@ -261,7 +261,7 @@ async def test_namespaces_and_schemas_are_limited_in_number(make_pads: MakePads)
     await plus.scratch_delete_schema(pads, ANN, "p", "two")
     await scratch.scratch_namespace_create(pads, ANN, "n")
     await scratch.scratch_upsert_schema(pads, ANN, "p", three)
-    free = make_pads(Limits(namespaces=0, schemas=0))
+    free = make_pads(PadLimits(namespaces=0, schemas=0))
     await scratch.scratch_namespace_create(free, ANN, "fourth")
     await scratch.scratch_upsert_schema(free, ANN, "p", two)
 
@@ -269,7 +269,7 @@ async def test_namespaces_and_schemas_are_limited_in_number(make_pads: MakePads)
 @requirement("scratch:evict:changing", "scratch:evict:discard")
 async def test_a_pad_that_was_changed_is_not_the_least_used(make_pads: MakePads) -> None:
     now = iter(range(10_000))
-    pads = make_pads(Limits(pads=4), clock=lambda: float(next(now)))
+    pads = make_pads(PadLimits(pads=4), clock=lambda: float(next(now)))
     for pad in ("a", "b", "c", "d"):
         await make(pads, pad)
     await scratch.scratch_append_cell(pads, ANN, "a", cell("z"))
@@ -295,7 +295,7 @@ async def test_a_pad_that_was_changed_is_not_idle(make_pads: MakePads) -> None:
 @requirement("scratch:evict:discard", "scratch:evict:reading", "scratch:tenants")
 async def test_the_least_recently_used_pad_goes(make_pads: MakePads) -> None:
     now = iter(range(10_000))
-    pads = make_pads(Limits(pads=3), clock=lambda: float(next(now)))
+    pads = make_pads(PadLimits(pads=3), clock=lambda: float(next(now)))
     await scratch.scratch_create(pads, BOB, "old-of-bob")
     for pad in ("a", "b", "c"):
         await make(pads, pad)
@@ -317,7 +317,7 @@ async def test_the_least_recently_used_pad_goes(make_pads: MakePads) -> None:
 
 @requirement("scratch:evict:fail")
 async def test_a_create_at_capacity_is_refused(make_pads: MakePads) -> None:
-    pads = make_pads(Limits(pads=2), Policy("fail"))
+    pads = make_pads(PadLimits(pads=2), Policy("fail"))
     await make(pads, "a")
     await make(pads, "b")
     with pytest.raises(LimitReached):
@@ -330,7 +330,7 @@ async def test_a_create_at_capacity_is_refused(make_pads: MakePads) -> None:
 @requirement("scratch:evict:preempt")
 async def test_idle_pads_go_by_and_by(make_pads: MakePads) -> None:
     moment = [1000.0]
-    pads = make_pads(Limits(pads=2), Policy("preempt", preempt_age=60), clock=lambda: moment[0])
+    pads = make_pads(PadLimits(pads=2), Policy("preempt", preempt_age=60), clock=lambda: moment[0])
     await make(pads, "a")
     await make(pads, "b")
     with pytest.raises(LimitReached):
@@ -419,12 +419,12 @@ async def test_validation_is_advice(make_pads: MakePads) -> None:
     reply = await scratch.scratch_append_cell(
         pads, ANN, "p", cell("1", "json", validate=True, json_schema={"$ref": "scratchpad://schemas/none"})
     )
-    assert reply["validation"][0]["valid"]
+    assert (reply["validation"][0]["valid"], reply["validation"][0]["status"]) == (None, "undecided")
     assert reply["validation"][0]["warnings"]
     results = (await scratch.scratch_validate(pads, ANN, "p"))["results"]
-    assert [one["valid"] for one in results] == [False, False, True]
+    assert [one["valid"] for one in results] == [False, False, None]
     listed = await scratch.scratch_list_cells(pads, ANN, "p")
-    assert [one.get("validation") for one in listed["cells"]] == ["invalid", "invalid", "warning"]
+    assert [one.get("validation") for one in listed["cells"]] == ["invalid", "invalid", "undecided"]
     hurried = make_pads(policy=Policy(validation_seconds=0.000_001))
     reply = await scratch.scratch_append_cell(hurried, ANN, "p", cell("x = 1", validate=True))
     assert "not checked" in reply["validation"][0]["warnings"][0]["message"]
@@ -463,7 +463,7 @@ async def test_every_version_comes_back(pads: Pads) -> None:
     async def note() -> None:
         view = await pads.read("ann", "p")
         schemas = await pads.schemas("ann", "p")
-        cells = [(one.id, one.content, one.tags, one.metadata, one.language) for one in view.cells]
+        cells = [(one.id, one.source, one.tags, one.metadata, one.language) for one in view.cells]
         states[view.pad.version] = (view.pad.about, cells, sorted(one.name for one in schemas))
 
     await make(pads, "p", title="one")
@@ -525,8 +525,8 @@ async def test_a_pad_goes_out_and_comes_in(pads: Pads, kind: Any) -> None:
     made = await plus.scratch_import(pads, ANN, out["content"], kind, "q")
     assert made["scratchpad"]["title"] == "T"
     found = (await pads.read("ann", "q")).cells
-    assert [(one.language, one.content) for one in found][1:] == [("python", "x = 1"), ("sql", "select 1")]
-    assert found[0].content.endswith("text")
+    assert [(one.language, one.source) for one in found][1:] == [("python", "x = 1"), ("sql", "select 1")]
+    assert found[0].source.endswith("text")
     with pytest.raises(Conflict):
         await plus.scratch_import(pads, ANN, out["content"], kind, "q")
 
@@ -651,8 +651,8 @@ async def test_exporting_says_that_schemas_stay_behind(pads: Pads) -> None:
     exported = [await plus.scratch_export(pads, ANN, "p", name) for name in ("ipynb", "srcmd", "md", "json")]
     for one in exported:
         assert [loss for loss in one["losses"] if "schema" in loss] == [
-            "the json_schema of 1 cells: notebooks have none",
-            "1 shared schemas: notebooks have none",
+            "the json_schema of 1 cell: notebooks have none",
+            "1 shared schema: notebooks have none",
         ]
 
 

@@ -93,7 +93,7 @@ async def pads_in(file: Path) -> dict[str, list[tuple[str, str]]]:
     for item in page.items:
         view = await pads.read("ann", item["scratch_id"])
         assert [cell.index for cell in view.cells] == list(range(item["cell_count"]))
-        found[view.pad.id] = [(cell.id, cell.content) for cell in view.cells]
+        found[view.pad.id] = [(cell.id, cell.source) for cell in view.cells]
     await pads.close()
     return found
 
@@ -194,7 +194,9 @@ async def test_a_disk_that_is_full_or_fails_is_told_and_survived(tmp_path: Path,
                 error = await refused(client, "scratch_append_cell", scratch_id="p", cell=large)
                 assert [cell["content"] for cell in await cells_of(client, "p")] == ["kept"]
             assert error["code"] == ("CAPACITY_LIMIT_REACHED" if kind == "small disk" else "INTERNAL_ERROR")
-            assert error["details"]["retryable"] is True
+            assert error["retryable"] is True
+            assert error["reason"] == ("STORAGE_FULL" if kind == "small disk" else "UNAVAILABLE")
+            assert "same call again" in error["hint"]
             assert ("full" if kind == "small disk" else "disk") in error["message"]
             assert str(tmp_path) not in str(error)
             await call(client, "scratch_append_cell", scratch_id="p", cell=large)

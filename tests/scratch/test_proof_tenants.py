@@ -14,16 +14,18 @@ import pytest
 from cellwright.core.errors import CellwrightError, LimitReached, NotFound
 from cellwright.core.resources import Changes
 from cellwright.core.types import ALL_SCOPES, Call, Principal
-from cellwright.scratch.model import CellDraft, Limits
+from cellwright.scratch.model import PadCellDraft, PadLimits
 from cellwright.scratch.resources import PadResources
 from cellwright.scratch.schema import MIGRATIONS
 from cellwright.scratch.service import Pads, Policy
 from cellwright.scratch.validation.validators import Validators
+from cellwright.storage.cells import MIGRATIONS as CELLS
 from cellwright.storage.database import Database, Transaction
 from cellwright.storage.location import open_database
-from cellwright.storage.open_search import open_search
-from cellwright.storage.search import Mode
-from cellwright.storage.search_schema import MIGRATIONS as SEARCH
+from cellwright.storage.search.opening import open_search
+from cellwright.storage.search.port import Mode
+from cellwright.storage.search.schema import MIGRATIONS as SEARCH
+from cellwright.workers.pool import WorkerPool
 from requirements import requirement
 
 pytestmark = pytest.mark.anyio
@@ -69,9 +71,9 @@ class Interleaved:
         return made
 
     @staticmethod
-    def cell(chosen: random.Random, word: str) -> CellDraft:
+    def cell(chosen: random.Random, word: str) -> PadCellDraft:
         text, name = f"{word} common {chosen.random()}", f"c{chosen.randrange(4)}"
-        return CellDraft("py", text, name, {"k": word}, (word, "both"))
+        return PadCellDraft("py", text, name, {"k": word}, (word, "both"))
 
     async def change(self, chosen: random.Random, tenant: str, pad: str) -> object:
         cell = self.cell(chosen, f"{tenant}word")
@@ -112,13 +114,14 @@ class Interleaved:
 @requirement("scratch:proof:no-leak", "scratch:tenants")
 @pytest.mark.timeout(120 + STEPS // 100)
 async def test_interleaved_tenants_never_see_each_other(in_memory: Path) -> None:
-    database = open_database(in_memory / "state" / "db", (*SEARCH, *MIGRATIONS))
+    database = open_database(in_memory / "state" / "db", (*SEARCH, *CELLS, *MIGRATIONS))
+    pool = WorkerPool()
     pads = Pads(
         database,
         open_search(database),
-        Validators(),
+        Validators(pool),
         Changes(),
-        limits=Limits(pads=MOST_PADS, cells=5),
+        limits=PadLimits(pads=MOST_PADS, cells=5),
         policy=Policy(),
     )
     steps = Interleaved(pads)
@@ -131,6 +134,7 @@ async def test_interleaved_tenants_never_see_each_other(in_memory: Path) -> None
         assert counted == (len(listed.items),)
         assert {item["scratch_id"] for item in listed.items} <= steps.made[tenant]
     await pads.close()
+    await pool.close()
     await database.close()
 
 
@@ -179,19 +183,20 @@ class WatchedDatabase:
 
 @requirement("scratch:proof:same-work", "scratch:tenants")
 async def test_a_pad_of_another_costs_what_no_pad_costs(tmp_path: Path) -> None:
-    database = WatchedDatabase(open_database(tmp_path / "state" / "db", (*SEARCH, *MIGRATIONS)))
+    database = WatchedDatabase(open_database(tmp_path / "state" / "db", (*SEARCH, *CELLS, *MIGRATIONS)))
     index = open_search(database)
-    pads = Pads(database, index, Validators(), Changes(), limits=Limits(pads=2), policy=Policy())
+    pool = WorkerPool()
+    pads = Pads(database, index, Validators(pool), Changes(), limits=PadLimits(pads=2), policy=Policy())
     for pad in ("another", "evicted", "deleted", "mine"):
-        await pads.create("ann" if pad == "another" else "bob", pad, {"namespace": "n"}, [CellDraft("py", "x", "c")])
+        await pads.create("ann" if pad == "another" else "bob", pad, {"namespace": "n"}, [PadCellDraft("py", "x", "c")])
         if pad == "deleted":
             await pads.delete("bob", pad)
     await pads.create("bob", "more", {}, [])
     acts: list[Callable[[str], Any]] = [
         lambda pad: pads.read("bob", pad),
         lambda pad: pads.read("bob", pad, namespaces=["elsewhere"]),
-        lambda pad: pads.insert("bob", pad, CellDraft("py", "x")),
-        lambda pad: pads.replace_cell("bob", pad, "c", CellDraft("py", "x")),
+        lambda pad: pads.insert("bob", pad, PadCellDraft("py", "x")),
+        lambda pad: pads.replace_cell("bob", pad, "c", PadCellDraft("py", "x")),
         lambda pad: pads.delete_cell("bob", pad, "c"),
         lambda pad: pads.update("bob", pad, {"title": "t"}),
         lambda pad: pads.history("bob", pad, 5),
@@ -208,13 +213,14 @@ async def test_a_pad_of_another_costs_what_no_pad_costs(tmp_path: Path) -> None:
             outcomes.add(json.dumps([database.seen, refusal.value.as_json()]).replace(pad, "PAD"))
         assert len(outcomes) == 1, outcomes
     await pads.close()
+    await pool.close()
     await database.close()
 
 
 @requirement("scratch:proof:uses")
 async def test_a_refused_create_forgets_no_use(make_pads: MakePads) -> None:
     now = [0.0]
-    pads = make_pads(Limits(pads=1), Policy(eviction="preempt", preempt_age=100), lambda: now[0])
+    pads = make_pads(PadLimits(pads=1), Policy(eviction="preempt", preempt_age=100), lambda: now[0])
     await pads.create("ann", "p", {}, [])
     now[0] = 90.0
     await pads.read("ann", "p")
@@ -230,14 +236,14 @@ async def test_a_refused_create_forgets_no_use(make_pads: MakePads) -> None:
 
 @requirement("scratch:proof:evict-at-once", "scratch:proof:import-once")
 async def test_creates_and_imports_at_once(make_pads: MakePads) -> None:
-    first, second = make_pads(Limits(pads=5)), make_pads(Limits(pads=5))
+    first, second = make_pads(PadLimits(pads=5)), make_pads(PadLimits(pads=5))
     made = await asyncio.gather(*((first, second)[n % 2].create("ann", f"p{n}", {}, []) for n in range(30)))
     evicted = [pad for one in made for pad in one.evicted]
     kept = [item["scratch_id"] for item in (await first.page("ann", (), (), 50, None)).items]
     assert len(kept) == 5
     assert sorted([*evicted, *kept]) == sorted(f"p{n}" for n in range(30))
     imports = (
-        (first, second)[n % 2].create_new("ann", "new", {}, [CellDraft("py", str(n), str(n))]) for n in range(10)
+        (first, second)[n % 2].create_new("ann", "new", {}, [PadCellDraft("py", str(n), str(n))]) for n in range(10)
     )
     outcomes = await asyncio.gather(*imports, return_exceptions=True)
     (winner,) = [one for one in outcomes if not isinstance(one, BaseException)]

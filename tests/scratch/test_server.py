@@ -39,7 +39,7 @@ async def refusal(client: Client, tool: str, **arguments: Any) -> Any:
     assert json.loads(text.text) == result.structured_content  # type: ignore[union-attr]
     found: Any = result.structured_content
     assert found["ok"] is False
-    assert set(found["error"]) == {"code", "message", "error", "details"}
+    assert set(found["error"]) - {"reason"} == {"code", "message", "error", "hint", "retryable", "details"}
     assert found["error"]["error"] == found["error"]["message"]
     return found["error"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from cellwright.core.resources import Change, Changes, ResourceUpdated
 from cellwright.core.types import ALL_SCOPES, Call, Principal
-from cellwright.scratch.model import CellDraft, Limits
+from cellwright.scratch.model import PadCellDraft, PadLimits
 from cellwright.scratch.resources import PadResources
 from cellwright.scratch.service import Pads
 from requirements import requirement
@@ -16,7 +16,7 @@ from requirements import requirement
 pytestmark = pytest.mark.anyio
 MakePads = Callable[..., Pads]
 ANN, BOB = (Call(Principal(name, ALL_SCOPES)) for name in ("ann", "bob"))
-CELLS = [CellDraft("py", "one", "c1"), CellDraft("py", "two", "c2")]
+CELLS = [PadCellDraft("py", "one", "c1"), PadCellDraft("py", "two", "c2")]
 PAD = {"scratchpad://p", "scratchpad://p/md", "scratchpad://list"}
 CELL_URIS = {"scratchpad://p/cells/c1", "scratchpad://p/cells/c2"}
 
@@ -59,14 +59,14 @@ def heard(changes: Changes) -> Heard:
 @pytest.fixture
 def told(make_pads: MakePads, changes: Changes) -> Pads:
     """Pads whose announcements are heard; at most two of each caller."""
-    return make_pads(Limits(pads=2), changes=changes)
+    return make_pads(PadLimits(pads=2), changes=changes)
 
 
 @requirement("scratch:told:cells")
 async def test_watchers_of_single_cells_are_told(told: Pads, heard: Heard) -> None:
     acts: list[tuple[Callable[[], Awaitable[Any]], set[str]]] = [
-        (lambda: told.insert("ann", "p", CellDraft("py", "three", "c3")), PAD),
-        (lambda: told.replace_cell("ann", "p", "c1", CellDraft("py", "ONE")), PAD | {"scratchpad://p/cells/c1"}),
+        (lambda: told.insert("ann", "p", PadCellDraft("py", "three", "c3")), PAD),
+        (lambda: told.replace_cell("ann", "p", "c1", PadCellDraft("py", "ONE")), PAD | {"scratchpad://p/cells/c1"}),
         (lambda: told.delete_cell("ann", "p", "c2"), PAD | {"scratchpad://p/cells/c2"}),
         (lambda: told.update("ann", "p", {"title": "t"}), PAD | {"LIST"}),
         (lambda: told.restore("ann", "p", 1), PAD | CELL_URIS | {"LIST"}),
@@ -115,7 +115,7 @@ async def test_nobody_is_told_of_the_pads_of_others(told: Pads, heard: Heard) ->
         await told.create(tenant, "p", {}, CELLS)
         heard.look(tenant)
     async with watching(told, ["scratchpad://p"]), watching(told, ["scratchpad://p", "scratchpad://list"], BOB):
-        await told.insert("bob", "p", CellDraft("py", "x"))
+        await told.insert("bob", "p", PadCellDraft("py", "x"))
         assert heard.look("bob") == {"scratchpad://p", "scratchpad://list"}
 
 
@@ -133,5 +133,5 @@ async def test_a_pad_named_list_is_a_resource_too(told: Pads, heard: Heard) -> N
     assert cell.body == "two"
     async with watching(told, ["scratchpad://list/"]):
         heard.look()
-        await told.insert("ann", "list", CellDraft("py", "x"))
+        await told.insert("ann", "list", PadCellDraft("py", "x"))
         assert heard.look() == {"scratchpad://list/"}

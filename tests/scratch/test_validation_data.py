@@ -15,6 +15,7 @@ from cellwright.scratch.validation.checks.json_scan import NotJson, find, scan
 from cellwright.scratch.validation.languages import LANGUAGES
 from cellwright.scratch.validation.model import CellToCheck, Diagnostic, Validation
 from cellwright.scratch.validation.validators import Validators
+from cellwright.workers.pool import WorkerPool
 from requirements import requirement
 
 pytestmark = pytest.mark.anyio
@@ -34,9 +35,9 @@ YAML_VALUES = st.recursive(
 
 @pytest.fixture(scope="module")
 async def validators() -> AsyncIterator[Validators]:
-    running = Validators()
+    running = Validators(WorkerPool())
     yield running
-    await running.close()
+    await running.pool.close()
 
 
 async def checked(validators: Validators, language: str, text: str, schema: object = None) -> Validation:

@@ -16,7 +16,7 @@ from pathlib import Path
 from cellwright.core.errors import CellwrightError
 from cellwright.storage.database import Transaction
 from cellwright.storage.migrations import Migration
-from cellwright.storage.sqlite import SqliteDatabase
+from cellwright.storage.sqlite.database import SqliteDatabase
 
 KEPT = 5
 TABLES = (

@@ -16,10 +16,10 @@ import apsw
 import pytest
 
 from cellwright.core.errors import CellwrightError, Unavailable
-from cellwright.storage import sqlite_file
 from cellwright.storage.database import Database, Transaction
 from cellwright.storage.errors import StorageBusy, StorageCorrupt, StorageFull, StorageReadOnly
-from cellwright.storage.sqlite_file import execute
+from cellwright.storage.sqlite import file as sqlite_file
+from cellwright.storage.sqlite.file import execute
 from requirements import requirement
 from support import clean_environ
 
@@ -120,7 +120,7 @@ def test_a_failing_disk_is_said_and_survived(tmp_path: Path) -> None:
     assert told["met"]["retryable"]
     assert "disk that holds the database reported an error" in told["met"]["message"]
     assert (told["before"], told["seen"], told["after"]) == (1, 1, 2)
-    assert "SQLite: IOError" in err
+    assert "sqlite_failed error=IOError" in err
     assert check_whole(file, 2) == 2
 
 

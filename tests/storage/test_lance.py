@@ -19,17 +19,19 @@ from numpy.typing import NDArray
 from cellwright.app.parts import search_of
 from cellwright.app.settings import Settings
 from cellwright.core.errors import ConfigError
-from cellwright.storage import lance_feed, lance_state, lance_table
 from cellwright.storage.database import Transaction
-from cellwright.storage.embeddings.models import Models
-from cellwright.storage.lance_place import FolderPlace, lance_place
-from cellwright.storage.lance_rows import Indexed
-from cellwright.storage.lance_search import LanceSearch
+from cellwright.storage.lance import feed as lance_feed
+from cellwright.storage.lance import state as lance_state
+from cellwright.storage.lance import table as lance_table
+from cellwright.storage.lance.opening import open_lance_search
+from cellwright.storage.lance.place import FolderPlace, lance_place
+from cellwright.storage.lance.rows import Indexed
+from cellwright.storage.lance.search import LanceSearch
 from cellwright.storage.location import Location, open_database
-from cellwright.storage.open_lance import open_lance_search
-from cellwright.storage.open_search import open_search
-from cellwright.storage.search import Mode, Query
-from cellwright.storage.search_schema import MIGRATIONS
+from cellwright.storage.search.embeddings.models import Models
+from cellwright.storage.search.opening import open_search
+from cellwright.storage.search.port import Mode, Query
+from cellwright.storage.search.schema import MIGRATIONS
 from requirements import requirement
 from storage.test_search import (
     BUILTIN,
@@ -384,11 +386,11 @@ WRITER = """
 import asyncio, sys
 from pathlib import Path
 from cellwright.core.types import Secret
-from cellwright.storage.lance_place import FolderPlace
+from cellwright.storage.lance.place import FolderPlace
 from cellwright.storage.location import open_database
-from cellwright.storage.open_lance import open_lance_search
-from cellwright.storage.search import Entry, Key
-from cellwright.storage.search_schema import MIGRATIONS
+from cellwright.storage.lance.opening import open_lance_search
+from cellwright.storage.search.port import Entry, Key
+from cellwright.storage.search.schema import MIGRATIONS
 
 async def main(where, folder):
     database = open_database(Secret(where) if "://" in where else Path(where), MIGRATIONS)

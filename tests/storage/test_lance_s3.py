@@ -13,11 +13,11 @@ import pytest
 
 from cellwright.core.errors import ConfigError
 from cellwright.core.types import Secret
-from cellwright.storage.lance_place import BucketPlace, LanceFailed, lance_place
-from cellwright.storage.lance_s3 import Bucket, bucket_of
+from cellwright.storage.lance.opening import open_lance_search
+from cellwright.storage.lance.place import BucketPlace, LanceFailed, lance_place
+from cellwright.storage.lance.s3 import Bucket, bucket_of
 from cellwright.storage.location import open_database
-from cellwright.storage.open_lance import open_lance_search
-from cellwright.storage.search_schema import MIGRATIONS
+from cellwright.storage.search.schema import MIGRATIONS
 from requirements import requirement
 from storage.test_lance import LanceShelf
 from storage.test_search import cell

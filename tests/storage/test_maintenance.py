@@ -11,13 +11,17 @@ import pytest
 
 from cellwright.core.errors import CellwrightError, Conflict, InvalidArgument, NotFound
 from cellwright.core.types import Secret
+from cellwright.storage import maintenance
 from cellwright.storage.database import Database, Transaction
 from cellwright.storage.errors import NewerDatabase, StorageCorrupt
 from cellwright.storage.maintenance import backup, inspect, problems, restore, vacuum
 from cellwright.storage.migrations import Migration
-from cellwright.storage.sqlite_file import execute
+from cellwright.storage.sqlite.file import execute
+from cellwright.system import windows
+from cellwright.system.windows import WindowsMachine
 from requirements import requirement
 from storage_support import TABLES
+from windows_fake import FakeWindows
 
 OpenDatabase = Callable[..., Database]
 
@@ -32,6 +36,10 @@ def add(*names: str) -> Callable[[Transaction], None]:
 
 async def names(database: Database) -> list[object]:
     return [name for (name,) in await database.read(lambda tx: tx.rows("SELECT name FROM cells ORDER BY id"))]
+
+
+def read(file: Path) -> bytes:
+    return file.read_bytes()
 
 
 def mode(file: Path) -> int:
@@ -171,6 +179,28 @@ async def test_restoring_replaces_a_damaged_database(file: Path, copy: Path, ope
     assert problems(file) == ()
 
 
+@requirement("storage:restore:open")
+@pytest.mark.anyio
+async def test_on_windows_a_damaged_database_in_use_is_left_and_that_is_said(
+    file: Path, copy: Path, opened: OpenDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = opened(file)
+    await database.write(add("a"))
+    await database.close()
+    backup(file, copy)
+    rubbish = write(file, b"rubbish " * 2_000)
+    monkeypatch.setattr(maintenance, "machine", WindowsMachine(FakeWindows()))
+    monkeypatch.setattr(windows, "REPLACE_SECONDS", 0.0)
+    kept = file.with_name(f"{file.name}.bak")
+    kept.touch()
+    with kept.open("rb"), pytest.raises(Conflict, match="while a program has it open") as caught:
+        restore(file, copy, TABLES)
+    assert "end the cellwright servers" in caught.value.hint
+    assert read(file) == rubbish
+    restore(file, copy, TABLES)
+    assert read(kept) == rubbish
+
+
 @requirement("storage:restore:checked")
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", ["missing", "text", "foreign", "damaged", "newer", "another"])
@@ -230,7 +260,7 @@ async def test_damage_is_found_and_said(file: Path, opened: OpenDatabase) -> Non
     await database.close()
     with closing(apsw.Connection(str(file))) as connection:
         execute(connection, "INSERT INTO tags VALUES (999, 'orphan')")
-    assert problems(file) == ("1 rows point at something that does not exist",)
+    assert problems(file) == ("pointing at something that does not exist: 1 row",)
     damage(file)
     assert problems(file)
 

@@ -14,6 +14,8 @@ from cellwright.core.types import Secret
 from cellwright.storage.database import Database, Transaction
 from cellwright.storage.errors import CommitUnknown, StorageLost
 from cellwright.storage.location import locate, open_database
+from cellwright.storage.postgres.search import PgVectors
+from cellwright.storage.search.schema import MIGRATIONS as SEARCH
 from requirements import requirement
 from storage_support import PASSWORD, PostgresServer
 
@@ -152,3 +154,17 @@ def test_the_setting_names_a_file_or_a_server(tmp_path: Path) -> None:
     assert locate("postgresql://u:p@h/d", tmp_path) == Secret("postgresql://u:p@h/d")
     with pytest.raises(ConfigError, match="does not know"):
         locate("mysql://u:p@h/d", tmp_path)
+
+
+@requirement("search:processes")
+@pytest.mark.anyio
+async def test_two_that_make_the_table_of_vectors_at_once_both_have_it(own: Secret) -> None:
+    databases = [open_database(own, SEARCH), open_database(own, SEARCH)]
+    try:
+        for turn in range(30):
+            await databases[0].write(lambda tx: tx.run("DROP TABLE IF EXISTS search_vectors"))
+            making = [one.write(lambda tx: PgVectors().prepare(tx, "a model", 3)) for one in databases]
+            assert await asyncio.gather(*making) == [True, True], turn
+    finally:
+        for one in databases:
+            await one.close()

@@ -2,6 +2,9 @@
 
 import importlib.util
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,11 +15,12 @@ import pytest
 
 from cellwright.core.errors import ConfigError
 from cellwright.core.types import Secret
-from cellwright.storage.embeddings.models import Models, open_model
-from cellwright.storage.embeddings.numpy_minilm import NumpyMiniLM
-from cellwright.storage.embeddings.port import EmbeddingChoice, EmbeddingFailed
-from cellwright.storage.embeddings.tokenizer import BUILTIN_VOCABULARY, WordPiece, read_vocabulary
-from cellwright.storage.fusion import fused, meaning_weight
+from cellwright.core.weight import weight
+from cellwright.storage.search.embeddings.models import Models, open_model
+from cellwright.storage.search.embeddings.numpy_minilm import NumpyMiniLM
+from cellwright.storage.search.embeddings.port import EmbeddingChoice, EmbeddingFailed
+from cellwright.storage.search.embeddings.tokenizer import BUILTIN_VOCABULARY, WordPiece, read_vocabulary
+from cellwright.storage.search.fusion import fused, meaning_weight
 from requirements import requirement
 
 KEY = "do-not-show-this-0815"
@@ -33,6 +37,45 @@ def test_texts_are_cut_as_the_models_own_tokenizer_cuts_them() -> None:
     assert pieces.numbers("日本語 café naïve 🎉") == [101, 1864, 1876, 1950, 7668, 15743, 100, 102]
     assert pieces.numbers("a\x00b\x07c\u200bd “x” — ½") == [101, 5925, 2094, 1523, 1060, 1524, 1517, 1092, 102]
     assert len(pieces.numbers("word " * 10_000)) == 256
+
+
+@requirement("search:model:remembered")
+def test_what_the_tokenizer_remembers_has_a_bound_in_bytes() -> None:
+    pieces = WordPiece(read_vocabulary(BUILTIN_VOCABULARY))
+    for number in range(5_000):
+        pieces.numbers(f"{number:05}" + "a" * 3_000)
+    for start in range(0, 30_000, 50):
+        # Words that are as long as any that is remembered, of signs of four bytes each.
+        pieces.numbers(" ".join(f"{number:05}".ljust(24, chr(0x10428)) for number in range(start, start + 50)))
+    kept = weight(vars(pieces)["_known"])
+    assert 1_000_000 < kept < 12_000_000
+
+
+SEARCHING = """
+import os
+from cellwright.storage.search.embeddings.models import open_model
+from cellwright.storage.search.embeddings.port import EmbeddingChoice
+
+model = open_model(EmbeddingChoice())
+assert type(model).__name__ == "OnnxModel"
+model.embed(["a text"])
+files = [os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")]
+print([name for name in files if name.startswith(("socket:", os.environ["HOME"]))], "ORT_DISABLE_TELEMETRY" in os.environ)
+"""
+
+
+@requirement("search:model:silent")
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at its own descriptors")
+def test_search_by_meaning_leaves_nothing_in_the_home_folder_and_sends_nothing(tmp_path: Path) -> None:
+    # With nothing else in the environment: where the library takes itself to be under test it keeps quiet anyway.
+    home = tmp_path / "home"
+    home.mkdir()
+    environ = {"HOME": str(home), "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [sys.executable, "-c", SEARCHING], env=environ, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["[]", "False"]
+    assert list(home.rglob("*")) == []
 
 
 @requirement("search:model:engines")

@@ -11,7 +11,8 @@ import pytest
 
 from cellwright.core.errors import ConfigError
 from cellwright.storage.database import Database
-from cellwright.storage.sqlite_file import connect, execute, filesystem, refuse_network, wal_is_safe
+from cellwright.storage.sqlite.file import connect, execute, refuse_network, wal_is_safe
+from cellwright.system.posix import file_system_in
 from requirements import requirement
 
 OpenDatabase = Callable[..., Database]
@@ -130,14 +131,14 @@ async def test_a_folder_in_its_place_is_refused(tmp_path: Path, opened: OpenData
     ],
 )
 def test_filesystems_are_told_apart(place: str, kind: str) -> None:
-    assert filesystem(Path(place), MOUNTS) == kind
+    assert file_system_in(Path(place), MOUNTS) == kind
 
 
 @requirement("storage:sqlite:foreign")
 def test_a_network_filesystem_is_refused_with_what_to_do() -> None:
-    refuse_network(Path("/home/ann"), MOUNTS)
+    refuse_network(file_system_in(Path("/home/ann"), MOUNTS))
     with pytest.raises(ConfigError, match=r"network filesystem \(nfs4\)") as met:
-        refuse_network(Path("/home/ann/my state"), MOUNTS)
+        refuse_network(file_system_in(Path("/home/ann/my state"), MOUNTS))
     assert "--state-dir" in met.value.hint
     assert "--database postgresql://" in met.value.hint
 

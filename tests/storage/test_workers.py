@@ -1,14 +1,16 @@
 """The threads that do the database's work: nobody waits for one that works for somebody who has gone."""
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from contextlib import suppress
 
 import pytest
 
 from cellwright.storage.errors import StorageBusy
-from cellwright.storage.workers import Job, Workers
+from cellwright.storage.workers import DatabaseJob, Workers
 from requirements import requirement
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +31,7 @@ async def test_a_thread_that_works_for_nobody_keeps_nobody_waiting() -> None:
     workers = Workers("test", 2, Nothing)
     begun, end = threading.Event(), threading.Event()
 
-    def work(_held: Nothing, _job: Job) -> None:
+    def work(_held: Nothing, _job: DatabaseJob) -> None:
         begun.set()
         end.wait(20)
 
@@ -47,7 +49,7 @@ async def test_work_that_nobody_waits_for_any_more_is_not_begun() -> None:
     begun, end = threading.Event(), threading.Event()
     done: list[int] = []
 
-    def first(_held: Nothing, _job: Job) -> None:
+    def first(_held: Nothing, _job: DatabaseJob) -> None:
         begun.set()
         end.wait(20)
 
@@ -91,9 +93,37 @@ async def test_whatever_work_raises_reaches_its_caller() -> None:
     workers = Workers("test", 1, Nothing)
     for raised in (StopIteration, KeyError):
 
-        def work(_held: Nothing, _job: Job, raised: type[BaseException] = raised) -> None:
+        def work(_held: Nothing, _job: DatabaseJob, raised: type[BaseException] = raised) -> None:
             raise raised
 
         with pytest.raises(RuntimeError if raised is StopIteration else raised):
             await asyncio.wait_for(workers.run(work), 10)
     await workers.close()
+
+
+class Held:
+    """Something that a caller has in hand."""
+
+
+@requirement("costs:memory")
+async def test_what_a_caller_held_goes_with_its_failure() -> None:
+    workers = Workers("test", 1, Nothing)
+
+    def work(_held: Nothing, _job: DatabaseJob) -> None:
+        raise KeyError
+
+    async def ask() -> None:
+        held = Held()
+        seen.append(weakref.ref(held))
+        await workers.run(work)
+
+    seen: list[weakref.ref[Held]] = []
+    # The collector would find it some day. By then there may be much of it.
+    gc.disable()
+    try:
+        with suppress(KeyError):
+            await ask()
+        await workers.close()
+        assert [held() for held in seen] == [None]
+    finally:
+        gc.enable()

@@ -10,14 +10,17 @@ import pytest
 from cellwright.app.settings import Settings
 from cellwright.app.workspace import Workspace, make_workspace
 from cellwright.core.resources import Change, Changes
-from cellwright.core.running import Kernels
 from cellwright.core.types import Secret
+from cellwright.notebook.run import Kernels
+from cellwright.storage.cells import MIGRATIONS as CELLS
 from cellwright.storage.database import Database
 from cellwright.storage.location import Location, open_database
-from cellwright.thinking.model import Limits
+from cellwright.thinking.model import ThinkingLimits
 from cellwright.thinking.schema import MIGRATIONS
 from cellwright.thinking.service import Thinking
 from cellwright.thinking.templates import TEMPLATES
+from cellwright.workers.conversions import Conversions
+from cellwright.workers.pool import WorkerPool
 from jupyter_support import JupyterProcess, JupyterServer
 from notebook_agent import in_front_of
 from support import HttpServer
@@ -42,14 +45,15 @@ def opening(clock: Clock, heard: list[Change]) -> Opening:
     """Opens the notebooks of one place as often as wanted, as several processes would."""
 
     @asynccontextmanager
-    async def places(where: Location) -> AsyncGenerator[Callable[[Kernels, Limits | None], Thinking]]:
+    async def places(where: Location) -> AsyncGenerator[Callable[[Kernels, ThinkingLimits | None], Thinking]]:
         opened: list[tuple[Thinking, Database]] = []
+        pool = WorkerPool()
 
-        def make(kernels: Kernels, limits: Limits | None) -> Thinking:
+        def make(kernels: Kernels, limits: ThinkingLimits | None) -> Thinking:
             changes = Changes()
             changes.subscribe(heard.append)
-            database = open_database(where, MIGRATIONS)
-            made = Thinking(database, changes, kernels, TEMPLATES, limits=limits, clock=clock)
+            database = open_database(where, (*CELLS, *MIGRATIONS))
+            made = Thinking(database, changes, kernels, TEMPLATES, (), Conversions(pool), limits=limits, clock=clock)
             opened.append((made, database))
             return made
 
@@ -57,6 +61,7 @@ def opening(clock: Clock, heard: list[Change]) -> Opening:
         for thinking, database in opened:
             await thinking.close()
             await database.close()
+        await pool.close()
 
     return places
 
@@ -73,7 +78,7 @@ async def make_thinking(opening: Opening, where: Location, unused_kernels: Kerne
     """On both engines."""
     async with opening(where) as make:
 
-        def made(limits: Limits | None = None) -> Thinking:
+        def made(limits: ThinkingLimits | None = None) -> Thinking:
             return make(unused_kernels, limits)
 
         yield made
@@ -93,12 +98,8 @@ async def file_thinking(opening: Opening, tmp_path: Path, unused_kernels: Kernel
 
 @pytest.fixture(scope="session")
 def thinking_jupyter(tmp_path_factory: pytest.TempPathFactory) -> Generator[JupyterServer]:
-    process = JupyterProcess(tmp_path_factory.mktemp("thinking-jupyter"))
-    try:
-        process.start()
+    with JupyterProcess(tmp_path_factory.mktemp("thinking-jupyter")) as process:
         yield process.address
-    finally:
-        process.stop()
 
 
 @pytest.fixture

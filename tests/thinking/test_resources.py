@@ -173,7 +173,8 @@ async def test_lists_and_templates(quiet_server: tuple[HttpServer, dict[str, str
         assert (meta["pattern"], "lastExecuted" in meta) == ("mcts", False)
         templates = {one.uri_template for one in (await agent.client.list_resource_templates()).resource_templates}
         base = "notebook://{session}/{notebook}"
-        more = {base, f"{base}/{{format}}", f"{base}/cells/{{cell}}", f"{base}/executions/{{execution}}"}
+        cell = f"{base}/cells/{{cell}}"
+        more = {base, f"{base}/{{format}}", cell, f"{cell}/outputs/{{n}}", f"{base}/executions/{{execution}}"}
         assert {one for one in templates if one.startswith("notebook:")} == {*more, "notebook://templates/{pattern}"}
         index = await agent.resource("notebook://templates")
         assert index.mime_type == "application/json"
@@ -222,7 +223,8 @@ async def test_every_reply_says_which_notebook(quiet_server: tuple[HttpServer, d
         ]
         imported = await agent("notebook_import", content=replies[3]["content"], format="md")
         assert imported["notebookId"] != made["notebookId"]
-        assert (await agent.resource(imported["uri"])).meta["cellCount"] == 1
+        # The title stands in Markdown as a heading, which is text of the notebook when that is read.
+        assert (await agent.resource(imported["uri"])).meta["cellCount"] == 2
         assert (await agent.resource(made["uri"])).meta["cellCount"] == 0
         replies.append(await agent("notebook_close", **which))
         for reply in replies:
@@ -243,12 +245,12 @@ async def test_errors(quiet_server: tuple[HttpServer, dict[str, str]], mode: str
             ("notebook://list/x", -32602, "NOT_FOUND"),
             (NOWHERE, -32602, "NOT_FOUND"),
             (f"notebook://list/{uri.rpartition('/')[2]}", -32602, "NOT_FOUND"),
-            ("notebook://", -32600, "INVALID_URI"),
-            ("notebook://only-a-session", -32600, "INVALID_URI"),
-            (f"{uri}/", -32600, "INVALID_URI"),
-            (f"{uri}/a/b/c/d", -32600, "INVALID_URI"),
-            (f"{uri}/..%2f..", -32600, "INVALID_URI"),
-            ("notebook:///etc/passwd", -32600, "INVALID_URI"),
+            ("notebook://", -32602, "INVALID_URI"),
+            ("notebook://only-a-session", -32602, "INVALID_URI"),
+            (f"{uri}/", -32602, "INVALID_URI"),
+            (f"{uri}/a/b/c/d", -32602, "INVALID_URI"),
+            (f"{uri}/..%2f..", -32602, "INVALID_URI"),
+            ("notebook:///etc/passwd", -32602, "INVALID_URI"),
         ):
             with pytest.raises(MCPError) as refused:
                 await agent.client.read_resource(address)
@@ -446,7 +448,7 @@ async def test_prompts(quiet_server: tuple[HttpServer, dict[str, str]], mode: st
             given = {one.name: "a hard choice" for one in template.arguments}
             (message,) = (await client.get_prompt(name, given)).messages
             text: str = message.content.text  # type: ignore[union-attr]
-            assert f'notebook_create(pattern="{name}")' in text
+            assert f'notebook_create(pattern="{name}", problem="a hard choice")' in text
             assert "a hard choice" in text
             assert {one.name for one in listed[name].arguments or ()} == set(given)
         for name, arguments in (("none", {}), ("mcts", {"unknown": "x"})):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import time
 import urllib.request
@@ -17,11 +18,12 @@ import pytest
 
 from cellwright.app.workspace import Workspace
 from cellwright.core.errors import LimitReached, NotFound
-from cellwright.core.formats.model import Kind
-from cellwright.core.running import Kernels, RunStatus
 from cellwright.core.types import ALL_SCOPES, Call, Principal
+from cellwright.notebook.model import Kind
+from cellwright.notebook.run import Kernels, RunStatus
 from cellwright.thinking.drafts import CellDraft
-from cellwright.thinking.kernels import NEW_KERNEL
+from cellwright.thinking.kernels import MADE_ROOM, NEW_KERNEL
+from cellwright.thinking.resources import ThinkingResources
 from cellwright.thinking.runs import Ran
 from cellwright.thinking.service import Thinking
 from jupyter_support import JupyterServer
@@ -81,10 +83,11 @@ async def test_state_rich_output_errors_input_and_death(server: HttpServer) -> N
         picture = await run(agent, notebook_id, cells[2])
         assert "image/svg+xml" in picture["results"][0]["outputs"][0]["data"]
         failed = await agent.failing("notebook_run_cell", notebookId=notebook_id, cellId=cells[3], timeoutMs=PLENTY)
-        assert (failed["status"], failed["results"][0]["error"]["name"]) == ("error", "ZeroDivisionError")
+        assert (failed["status"], failed["results"][0]["error"]["ename"]) == ("error", "ZeroDivisionError")
         assert texts(failed["results"][0]) == "before\n"
         asked = await agent.failing("notebook_run_cell", notebookId=notebook_id, cellId=cells[4], timeoutMs=PLENTY)
-        assert asked["results"][0]["error"]["name"] == "StdinNotImplementedError"
+        assert asked["results"][0]["error"]["ename"] == asked["results"][0]["outputs"][-1]["ename"]
+        assert asked["results"][0]["error"]["ename"] == "StdinNotImplementedError"
         died = await agent.failing("notebook_run_cell", notebookId=notebook_id, cellId=cells[5], timeoutMs=PLENTY)
         assert died["status"] == "died"
         assert "last words" in texts(died["results"][0])
@@ -93,6 +96,44 @@ async def test_state_rich_output_errors_input_and_death(server: HttpServer) -> N
         assert any("variables" in note for note in again["notes"])
         meta = (await agent.resource(again["uri"])).meta
         assert (meta["totalExecutions"], meta["hasErrors"]) == (7, True)
+        await agent("notebook_close", notebookId=notebook_id)
+
+
+def characters_there_were(outputs: list[Any]) -> int:
+    """By what the cut outputs, and the note on those that are missing, say of themselves."""
+    total = 0
+    for output in outputs:
+        text = texts({"outputs": [output]})
+        if all_of_it := re.search(r"(?: of|\[cellwright:) ([\d,]+) characters left out", text):
+            total += int(all_of_it[1].replace(",", ""))
+        elif cut := re.search(r"(?:(?<=\d{9}\n)|(?<!\d{9})\n)… ([\d,]+) characters \(.*\) left out …\n", text):
+            total += int(cut[1].replace(",", "")) + len(text) - len(cut[0])
+    return total
+
+
+@requirement("truth:cut:file", "truth:cut:flags")
+async def test_what_a_notebook_did_not_keep_is_counted_when_it_is_read(server: HttpServer) -> None:
+    """Four million characters: more than a run holds, more than a notebook keeps, more than an answer shows."""
+    async with agent_of(server) as agent:
+        notebook_id, (long, wide, raising) = await notebook_of(
+            agent,
+            "for number in range(400_000): print(f'{number:09}')",
+            "for number in range(3_000): display(number)",
+            "raise ValueError('x' * 300_000)",
+        )
+        ran = await run(agent, notebook_id, long)
+        read = await agent("notebook_read", notebookId=notebook_id, cellId=long)
+        for shown in (ran["results"][0], read["cells"][0]):
+            assert characters_there_were(shown["outputs"]) == 4_000_000
+            assert shown["truncated"] is True
+            assert shown["outputs"][-1]["text"].endswith("000399999\n")
+        ran = await run(agent, notebook_id, wide)
+        assert any("items left out" in str(output) for output in ran["results"][0]["outputs"])
+        assert ran["results"][0]["truncated"] is True
+        await agent.failing("notebook_run_cell", notebookId=notebook_id, cellId=raising, timeoutMs=PLENTY)
+        read = (await agent("notebook_read", notebookId=notebook_id, cellId=raising))["cells"][0]
+        assert characters_there_were([{"text": read["outputs"][0]["evalue"]}]) == 300_000
+        assert read["truncated"] is True
         await agent("notebook_close", notebookId=notebook_id)
 
 
@@ -178,9 +219,6 @@ async def test_few_kernels_and_idle_ones_end(
     first, (cell, busy) = await code_cells(thinking, "x = 1", "import time\ntime.sleep(1.2)\nprint(x)")
     second, (other,) = await code_cells(thinking, "1")
     assert (await thinking.run(ANN, first, cell, 60)).view.status is RunStatus.DONE
-    with pytest.raises(LimitReached, match="--thinking-max-kernels") as refused:
-        await thinking.run(ANN, second, other, 60)
-    assert refused.value.details["notebooks"] == [first]
     # A kernel that works is not idle, however long it takes. Nor does reading use it, however often.
     assert printed(await thinking.run(ANN, first, busy, 60)) == "1\n"
     with anyio.fail_after(30):
@@ -402,8 +440,12 @@ async def test_keeping(server: HttpServer, thinking_jupyter: JupyterServer) -> N
         assert on_disk["cells"][0]["outputs"][0]["text"] in ("kept\n", ["kept\n"])
         live = await agent("read_nb_cells", path="kept.ipynb")
         assert live["cells"][0]["id"] == cells[0]
-        for path in ("kept.ipynb", "../out.ipynb", "/etc/x.ipynb", ".hidden/x.ipynb", "x.txt", "file:///x.ipynb"):
+        for path in ("kept.ipynb", "../out.ipynb", "/../x.ipynb", ".hidden/x.ipynb", "x.txt", "file:///x.ipynb"):
             assert (await agent.error("notebook_keep", notebookId=notebook_id, path=path))["code"]
+        # A path is one of the Jupyter server, whatever it begins with; folders are made on the way.
+        deep = await agent("notebook_keep", notebookId=notebook_id, path="/etc/kept.ipynb")
+        assert deep["path"] == "etc/kept.ipynb"
+        assert (thinking_jupyter.root / "etc" / "kept.ipynb").is_file()
         await agent("notebook_keep", notebookId=notebook_id, path="scratchpad://kept-pad")
         pad = await agent("scratch_read", scratch_id="kept-pad")
         assert [cell["content"] for cell in pad["scratchpad"]["cells"]] == ["print('kept')"]
@@ -454,3 +496,67 @@ async def test_a_template_runs_to_its_picture(server: HttpServer) -> None:
         ran = await agent("notebook_run_all", notebookId=made["notebookId"], timeoutMs=PLENTY)
         assert {one["status"] for one in ran["results"]} == {"done"}
         await agent("notebook_close", notebookId=made["notebookId"])
+
+
+@requirement("thinking:kernels:room")
+async def test_the_notebook_that_was_idle_longest_makes_room(
+    thinking_jupyter: JupyterServer, make_workspace_at: Callable[..., Workspace]
+) -> None:
+    before = kernels_of(thinking_jupyter)
+    workspace = make_workspace_at(thinking_max_kernels=2)
+    thinking = workspace.thinking
+    first, (make, look) = await code_cells(thinking, "x = 1", "print('x' in globals())")
+    second, (other, endless) = await code_cells(thinking, "y = 2", ENDLESS)
+    third, (one,) = await code_cells(thinking, "print(3)")
+    for notebook_id, cell in ((first, make), (second, other), (third, one)):
+        assert (await thinking.run(ANN, notebook_id, cell, 60)).view.status is RunStatus.DONE
+    assert len(kernels_of(thinking_jupyter) - before) == 2
+
+    found = (await thinking.read(ANN, first)).notebook
+    assert (thinking.kernel_state("ann", found), thinking.kernel_note("ann", found)) == ("gone", MADE_ROOM)
+    (content,) = await ThinkingResources(thinking).read(ANN, found.uri)
+    assert (content.meta or {})["kernelNote"] == MADE_ROOM
+    assert thinking.kernel_note("ann", (await thinking.read(ANN, second)).notebook) == ""
+
+    # The second is at work, so it is the third that makes room, though it was used later.
+    await thinking.run(ANN, second, endless, 0)
+    lost = await thinking.run(ANN, first, look, 60)
+    assert (printed(lost), lost.notes) == ("False\n", [MADE_ROOM])
+    assert thinking.kernel_note("ann", found) == ""
+    assert thinking.kernel_note("ann", (await thinking.read(ANN, third)).notebook) == MADE_ROOM
+    again = await thinking.run(ANN, first, look, 60)
+    assert again.notes == []
+
+    await thinking.run(ANN, first, (await added(thinking, first, ENDLESS)), 0)
+    with pytest.raises(LimitReached, match="--thinking-max-kernels") as refused:
+        await thinking.run(ANN, third, one, 60)
+    assert set(refused.value.details["notebooks"]) == {first, second}  # pyright: ignore[reportArgumentType]
+    assert "cancel_execution" in refused.value.hint
+    await thinking.close_notebook(ANN, second)
+    assert printed(await thinking.run(ANN, third, one, 60)) == "3\n"
+    await thinking.close()
+    assert kernels_of(thinking_jupyter) == before
+
+
+async def added(thinking: Thinking, notebook_id: str, source: str) -> str:
+    return (await thinking.add_cell(ANN, notebook_id, CellDraft(source, Kind.CODE), None)).cell.id
+
+
+@requirement("thinking:kernels:room")
+async def test_many_at_once_never_have_more_kernels_than_allowed(
+    thinking_jupyter: JupyterServer, make_workspace_at: Callable[..., Workspace]
+) -> None:
+    before = kernels_of(thinking_jupyter)
+    thinking = make_workspace_at(thinking_max_kernels=2).thinking
+    made = [await code_cells(thinking, f"print({number})") for number in range(4)]
+    for _ in range(2):
+        ran = await asyncio.gather(
+            *(thinking.run(ANN, notebook_id, cells[0], 60) for notebook_id, cells in made), return_exceptions=True
+        )
+        for number, result in enumerate(ran):
+            # Whoever came when both were at work was refused; whoever was not, ran in a kernel that was there to its end.
+            assert isinstance(result, LimitReached) or printed(cast("Ran", result)) == f"{number}\n"
+        assert any(isinstance(result, Ran) for result in ran)
+        assert len(kernels_of(thinking_jupyter) - before) <= 2
+    await thinking.close()
+    assert kernels_of(thinking_jupyter) == before

@@ -4,19 +4,21 @@ import asyncio
 import json
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cellwright.core.errors import CellwrightError, InvalidArgument, LimitReached, NotFound
-from cellwright.core.formats.model import Kind
 from cellwright.core.resources import Change, ResourceListChanged, ResourceUpdated
 from cellwright.core.types import ALL_SCOPES, Call, Principal
+from cellwright.notebook.model import Kind
+from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Engine, Transaction
 from cellwright.storage.location import Location, open_database
 from cellwright.thinking.drafts import CellDraft
-from cellwright.thinking.model import Limits, new_notebook_id, new_session_handle
+from cellwright.thinking.model import ThinkingLimits, new_notebook_id, new_session_handle
 from cellwright.thinking.service import Thinking
 from requirements import requirement
 from thinking_support import Clock, MakeThinking
@@ -39,7 +41,7 @@ async def test_creating_never_duplicates_cells(thinking: Thinking) -> None:
     first = await thinking.create(ANN, "tree_of_thought", None, "python", None)
     second = await thinking.create(ANN, "tree_of_thought", None, "python", None)
     blank = await thinking.create(ANN, None, "Mine", "python", None)
-    template = thinking.patterns["tree_of_thought"].book
+    template = thinking.patterns["tree_of_thought"].notebook
     for view in (first, second):
         found = await thinking.read(ANN, view.notebook.id)
         assert [cell.source for cell in found.cells] == [cell.source for cell in template.cells]
@@ -63,9 +65,9 @@ async def test_cells_are_as_in_a_plain_list(thinking: Thinking, seed: int) -> No
         action = chance.choice(["add", "add", "insert", "update", "move", "delete"])
         if action in ("add", "insert") or not model:
             index = None if action == "add" else chance.randrange(len(model) + 1)
-            _, cell, place = await thinking.add_cell(ANN, notebook_id, code(f"s{step}"), index)
-            assert place == (len(model) if index is None else index)
-            model.insert(place, (cell.id, cell.source))
+            _, cell = await thinking.add_cell(ANN, notebook_id, code(f"s{step}"), index)
+            assert cell.index == (len(model) if index is None else index)
+            model.insert(cell.index, (cell.id, cell.source))
             continue
         at = chance.randrange(len(model))
         cell_id = model[at][0]
@@ -86,7 +88,7 @@ async def test_cells_are_as_in_a_plain_list(thinking: Thinking, seed: int) -> No
 
 @requirement("thinking:limits")
 async def test_limits(make_thinking: MakeThinking) -> None:
-    thinking = make_thinking(Limits(notebooks=2, cells=3, source_bytes=10))
+    thinking = make_thinking(ThinkingLimits(notebooks=2, cells=3, source_bytes=10))
     notebook_id = (await thinking.create(ANN, None, None, "python", None)).notebook.id
     await thinking.create(ANN, None, None, "python", None)
     with pytest.raises(LimitReached, match="--thinking-max-notebooks"):
@@ -102,6 +104,37 @@ async def test_limits(make_thinking: MakeThinking) -> None:
     assert await sources(thinking, ANN, notebook_id) == ["x", "x", "x"]
     with pytest.raises(LimitReached, match="--thinking-max-cells"):
         await thinking.import_(BOB, "\n\n".join(f"```python\n{n}\n```" for n in range(4)), "md", None)
+
+
+@requirement("thinking:limits", "costs:ceiling")
+async def test_a_notebook_has_a_limit_in_bytes(make_thinking: MakeThinking) -> None:
+    thinking = make_thinking(ThinkingLimits(notebook_bytes=1_000))
+    notebook_id = (await thinking.create(ANN, None, None, "python", None)).notebook.id
+    added = await thinking.add_cell(ANN, notebook_id, code("é" * 300), None)
+    for refused in (
+        thinking.add_cell(ANN, notebook_id, code("x" * 500), None),
+        thinking.update_cell(ANN, notebook_id, added.cell.id, CellDraft("x" * 1_001), None),
+        thinking.import_(ANN, f"```python\n{'x' * 1_001}\n```", "md", None),
+    ):
+        with pytest.raises(
+            LimitReached, match=r"bytes with its outputs, more than the limit of --thinking-max-bytes, 1000"
+        ):
+            await refused
+    assert await sources(thinking, ANN, notebook_id) == ["é" * 300]
+
+
+@requirement("thinking:limits", "costs:ceiling")
+async def test_outputs_for_which_a_notebook_has_no_room_are_left_out_and_say_so(make_thinking: MakeThinking) -> None:
+    thinking = make_thinking(ThinkingLimits(notebook_bytes=1_000))
+    notebook_id = (await thinking.create(ANN, None, None, "python", None)).notebook.id
+    cell = (await thinking.add_cell(ANN, notebook_id, code("print()"), None)).cell
+    key, now = NotebookKey(ANN.principal.id, notebook_id), thinking._now()
+    for text, kept in (("short", "short"), ("x" * 2_000, "--thinking-max-bytes")):
+        ran = replace(cell, outputs=({"output_type": "stream", "name": "stdout", "text": text},), execution_count=1)
+        assert await thinking._database.write(lambda tx, ran=ran: thinking._store.note_outcomes(tx, key, [ran], now))
+        (found,) = (await thinking.read(ANN, notebook_id)).cells
+        assert kept in found.outputs[0]["text"]
+        assert found.execution_count == 1
 
 
 @requirement("thinking:limits")
@@ -205,7 +238,7 @@ async def test_anothers_notebook_takes_no_other_time(file_thinking: Thinking) ->
 async def test_two_principals_in_10000_interleaved_steps(make_thinking: MakeThinking, where: Location) -> None:
     """On PostgreSQL a tenth of them: the statements are the same, and each crosses a socket."""
     steps = 10_000 if isinstance(where, Path) else 1_000
-    thinking = make_thinking(Limits(notebooks=6, cells=12))
+    thinking = make_thinking(ThinkingLimits(notebooks=6, cells=12))
     chance = random.Random(7)
     owned: dict[str, dict[str, list[str]]] = {"ann": {}, "bob": {}}
     calls = {"ann": ANN, "bob": BOB}
@@ -277,13 +310,13 @@ async def test_a_change_does_not_wait_for_the_disk_and_the_next_that_does_takes_
 @requirement("thinking:book")
 async def test_notebooks_as_books_and_from_books(thinking: Thinking) -> None:
     notebook = (await thinking.create(ANN, "ooda_loop", "Mine", "python", None)).notebook
-    book = await thinking.book(ANN, notebook.id)
-    assert (book.title, book.language, book.metadata["pattern"]) == ("Mine", "python", "ooda_loop")
-    copied, notes = await thinking.import_book(ANN, book)
+    whole = await thinking.whole(ANN, notebook.id)
+    assert (whole.title, whole.language, whole.metadata["pattern"]) == ("Mine", "python", "ooda_loop")
+    copied, notes = await thinking.import_notebook(ANN, whole)
     assert notes == []
-    assert await thinking.book(ANN, copied.notebook.id) == book
+    assert await thinking.whole(ANN, copied.notebook.id) == whole
     with pytest.raises(NotFound, match="Notebook not found"):
-        await thinking.book(BOB, notebook.id)
+        await thinking.whole(BOB, notebook.id)
 
 
 @requirement("thinking:views")
@@ -381,7 +414,7 @@ async def test_a_file_of_far_too_many_cells_holds_nobody_up(file_thinking: Think
             await asyncio.sleep(0.001)
             turns += 1
 
-    content = ipynb(*[CELL] * 25_000)
+    content = ipynb(*[CELL] * 19_000)
     waiting = asyncio.create_task(others())
     with pytest.raises(LimitReached, match="--thinking-max-cells"):
         await file_thinking.import_(ANN, content, "ipynb", None)

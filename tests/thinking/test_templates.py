@@ -18,9 +18,9 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 
 from cellwright.core.errors import InvalidArgument
-from cellwright.core.formats import srcmd
-from cellwright.core.formats.model import Kind
-from cellwright.core.tokens import estimate_tokens
+from cellwright.core.text.tokens import estimate_tokens
+from cellwright.notebook.formats import srcmd
+from cellwright.notebook.model import Kind
 from cellwright.thinking.templates import TEMPLATES
 from requirements import requirement
 
@@ -52,7 +52,7 @@ Namespace = dict[str, Any]
 
 
 def code_cells(name: str) -> dict[str, str]:
-    return {cell.filename: cell.source for cell in TEMPLATES[name].book.cells if cell.kind is Kind.CODE}
+    return {cell.filename: cell.source for cell in TEMPLATES[name].notebook.cells if cell.kind is Kind.CODE}
 
 
 def executed(name: str) -> Namespace:
@@ -197,16 +197,16 @@ def test_there_are_the_seven_templates_of_the_contract() -> None:
     assert tuple(TEMPLATES) == NAMES
     for name, template in TEMPLATES.items():
         assert template.name == name
-        assert template.book.language == "python"
-        text = srcmd.encode(template.book)
-        assert srcmd.decode(text.text) == template.book
+        assert template.notebook.language == "python"
+        text = srcmd.encode(template.notebook)
+        assert srcmd.decode(text.text) == template.notebook
         assert text.losses == ()
 
 
 @requirement("templates:thrift")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_template_is_cheap_to_read(name: str) -> None:
-    costs = [estimate_tokens(cell.source) for cell in TEMPLATES[name].book.cells]
+    costs = [estimate_tokens(cell.source) for cell in TEMPLATES[name].notebook.cells]
     assert max(costs) <= CELL_TOKENS
     assert sum(costs) <= TEMPLATE_TOKENS
 
@@ -227,7 +227,7 @@ def test_a_prompt_names_its_pattern_and_repeats_its_arguments(name: str) -> None
     template = TEMPLATES[name]
     main = template.arguments[0].name
     text = template.prompt({main: "why is it slow?", "context": "it was fast"})
-    assert f'notebook_create(pattern="{name}")' in text
+    assert f'notebook_create(pattern="{name}", problem="why is it slow?")' in text
     assert "notebook_run_cell" in text
     assert f"{main}: why is it slow?" in text
     assert "context: it was fast" in text

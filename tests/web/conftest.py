@@ -13,12 +13,8 @@ from support import HttpServer
 
 @pytest.fixture(scope="module")
 def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Generator[JupyterProcess]:
-    process = JupyterProcess(tmp_path_factory.mktemp("jupyter"))
-    try:
-        process.start()
+    with JupyterProcess(tmp_path_factory.mktemp("jupyter")) as process:
         yield process
-    finally:
-        process.stop()
 
 
 @pytest.fixture(scope="module")

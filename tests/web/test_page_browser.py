@@ -249,7 +249,8 @@ async def test_everything_is_within_reach_of_the_keyboard(
         await press("/")
         assert await page.evaluate(focused) == "search"
         await page.keyboard.type("walk")
-        await expect(page.locator("#things-list a")).to_have_count(1)
+        # One, and this one: before the search there may be one as well, of another test.
+        await expect(page.locator("#things-list a")).to_have_text([re.compile("walk")])
         await press("ArrowDown")
         await press("Enter")
         await expect(page.locator(".cell")).to_have_count(3)

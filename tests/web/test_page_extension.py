@@ -18,17 +18,13 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(150)]
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExtensionProcess]:
     """A server as JupyterHub has them: below `/user/x/`, with people who have tokens of their own."""
-    process = ExtensionProcess(
+    with ExtensionProcess(
         tmp_path_factory.mktemp("hub"),
         "--CellwrightExtension.options={'toolsets': 'all', 'rate': 0}",
         config=USERS,
         base_path="/user/x/",
-    )
-    try:
-        process.start()
+    ) as process:
         yield process
-    finally:
-        process.stop()
 
 
 def page_of(process: ExtensionProcess) -> str:

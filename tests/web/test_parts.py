@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.app.page.notebooks import notebooks_below
 from cellwright.core.errors import LimitReached
 from cellwright.core.types import ALL_SCOPES, Principal
+from cellwright.jupyter.listing import notebooks_below
 from cellwright.web import feed, visits
-from cellwright.web.feed import Feed
+from cellwright.web.feed import PageFeed
 from cellwright.web.frames import frame, harmless
 from cellwright.web.outputs import MOST_TEXT, shown
 from cellwright.web.visits import Visits
@@ -58,7 +58,7 @@ def test_visits_end_when_unused_and_are_bounded(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.anyio
 async def test_a_viewer_that_does_not_read_is_told_to_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "MOST_VIEWERS", 2)
-    told = Feed("1")
+    told = PageFeed("1")
     slow, quick = told.open("anna", "", ""), told.open("anna", "", "")
     with pytest.raises(LimitReached):
         told.open("anna", "", "")
@@ -81,7 +81,7 @@ async def test_a_viewer_that_does_not_read_is_told_to_begin_anew(monkeypatch: py
 @requirement("web:resume")
 @pytest.mark.anyio
 async def test_what_was_missed_is_kept_up_to_a_bound() -> None:
-    told = Feed("1")
+    told = PageFeed("1")
     first = told.open("anna", "", "")
     greeting = await anext(first.pieces())
     run = greeting.partition(b"id: ")[2].partition(b"-")[0].decode()

@@ -6,6 +6,7 @@ import signal
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, cast
 
 import httpx2
@@ -13,7 +14,7 @@ import psutil
 import pytest
 from pycrdt import Assoc, StickyIndex
 
-from cellwright.app.tokens import TokenStore
+from cellwright.app.http.tokens import TokenStore
 from cellwright.core.types import Scope
 from jupyter_support import JupyterProcess, JupyterServer, person_in, write_notebook
 from notebook_agent import Agent, Relay, agent_of, in_front_of
@@ -64,7 +65,11 @@ def tokens_of(server: HttpServer) -> TokenStore:
 
 def other_token(server: HttpServer, *scopes: Scope) -> str:
     """A token of another principal."""
-    return tokens_of(server).create("other", frozenset(scopes or (Scope.READ, Scope.WRITE, Scope.RUN)))[1].reveal()
+    return (
+        tokens_of(server)
+        .create(f"other {token_hex(4)}", frozenset(scopes or (Scope.READ, Scope.WRITE, Scope.RUN)))[1]
+        .reveal()
+    )
 
 
 # -- the door ----------------------------------------------------------------------------------------------------------------
@@ -161,7 +166,7 @@ async def test_revoking_the_token_ends_its_visits_and_their_streams(door: HttpSe
         assert await person.refused("api/state") == 401
         async with http_client(door) as client:
             # Announced to everybody who looks: the list of files may have changed.
-            await client.call_tool("delete_document", {"path": "../nothing"})
+            await client.call_tool("create_nb", {"path": f"{token_hex(4)}/"})
         await stream.until(lambda one: one.ended, "the end of the stream")
         assert stream.named("things") == []
 
@@ -341,6 +346,15 @@ async def test_who_may_only_read_cannot_cancel(door: HttpServer) -> None:
 def notebook(jupyter: JupyterServer, name: str, sources: list[str]) -> str:
     write_notebook(jupyter.root, name, sources)
     return f"jupyter://{name}"
+
+
+@requirement("web:malformed")
+@pytest.mark.parametrize("number", ["²", "٣", "9" * 5_000, "-1", "x"])
+async def test_a_revision_that_never_was_is_answered_with_the_whole(agent: Agent, person: Visitor, number: str) -> None:
+    made = await agent("scratch_create", cells=[{"language": "md", "content": "whole"}])
+    uri = f"scratchpad://{made['scratchpad']['scratch_id']}"
+    run = (await person.document(uri))["revision"].partition(".")[0]
+    assert (await person.document(uri, since=f"{run}.{number}"))["cells"][0]["source"] == "whole"
 
 
 @requirement("web:live", "web:changes-only")
@@ -585,6 +599,33 @@ async def test_a_lost_connection_to_jupyter_is_made_again_for_those_who_look(
                     await anna.settle()
                     await stream.until(lambda one: one.named("changed")[-1].data["revision"] != again, "what was typed")
                 assert "a = 13" in (await person.document(uri))["cells"][0]["source"]
+
+
+@requirement("web:look:stops-nobody")
+@pytest.mark.timeout(120)
+async def test_who_looks_keeps_nobody_from_moving_or_deleting(
+    jupyter: JupyterServer, live: HttpServer, agent: Agent
+) -> None:
+    moved, deleted = notebook(jupyter, "looked/at.ipynb", ["a = 1"]), notebook(jupyter, "looked-at.ipynb", ["b = 1"])
+    async with (
+        visitor(live.base, other_token(live, Scope.READ)) as reader,
+        http_client(live, "legacy") as watcher,
+        reader.events(moved) as stream,
+    ):
+        await watcher.subscribe_resource(deleted)  # pyright: ignore[reportDeprecated]
+        await reader.document(deleted)
+        for path in ("looked/at.ipynb", "looked-at.ipynb"):
+            refused = await agent.error("end_nb_session", path=path)
+            assert (refused["code"], "looks at" in refused["message"]) == ("CONFLICT", True), refused
+        assert (await agent("rename_document", path="looked", newPath="seen"))["new_path"] == "seen"
+        assert (await agent("delete_document", path="looked-at.ipynb"))["path"] == "looked-at.ipynb"
+        assert await reader.refused("api/document", uri=moved) == 404
+        # Another part than before: the same is given again for a second.
+        assert await reader.refused("api/document", uri=deleted, start="1") == 404
+        assert "a = 1" in (await reader.document("jupyter://seen/at.ipynb"))["cells"][0]["source"]
+        assert not stream.ended
+    assert not (jupyter.root / "looked-at.ipynb").exists()
+    assert not (jupyter.root / "looked").exists()
 
 
 @requirement("web:drain")

@@ -1,6 +1,6 @@
 """The running program: settings, composition, transports, command line."""
 
-import os
+from cellwright.system import machine
 
 # Asked for as early as it can be: a parent that dies while the rest is loading would otherwise never be missed.
-PARENT_AT_START = os.getppid()
+parent_lives = machine.parent_watch()

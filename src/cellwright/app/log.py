@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from typing import Final, TextIO
 from urllib.parse import urlsplit, urlunsplit
 
+from cellwright.core.events import EVENT_KEYS
+
 LOGGER: Final = logging.getLogger("cellwright")
 
 KEYS: Final = frozenset(
@@ -30,17 +32,38 @@ KEYS: Final = frozenset(
         "root",
         "status",
     }
-    | {"tokens", "tool", "toolsets", "transport", "uri", "version", "signal", "count", "pid", "task"}
+    | {
+        "tokens",
+        "tool",
+        "toolsets",
+        "transport",
+        "uri",
+        "version",
+        "signal",
+        "count",
+        "pid",
+        "task",
+        "pad",
+        "policy",
+        "stack",
+    }
 )
 
 MAX_VALUE_CHARS: Final = 500
+LONGEST_CREDENTIAL: Final = 8_192
+"""Beyond what is shown, so much is looked at: what begins in the one may end in the other."""
 SHORTEST_CREDENTIAL: Final = 11
 """No single word shorter than this is one of those below."""
 
+# What follows "token" or "bearer" in a sentence about one; anything else there may be one.
+_ORDINARY: Final = (
+    r"(?!(?:and|be|can|cannot|could|create|does|for|from|given|has|in|is|it|itself|lacks|list|may|must|needs|not|of|on|or|revoke|that|the|to"
+    r"|token|tokens|was|were|which|will|with|would)(?![^\s,.;:!?)]))"
+)
 _CREDENTIALS: Final = re.compile(
     # A whole header, whatever scheme it names.
     r"(?P<header>(?:authorization|cookie)[\"']?\s*[=:]\s*[\"']?)[^\"'\r\n]+"
-    r"|(?P<scheme>(?:bearer|token)\s+)[^\s,;\"']+"
+    rf"|(?P<scheme>(?:bearer|token)\s+){_ORDINARY}[^\s,;\"']+"
     r"|(?P<pair>(?:token|password|secret|api_key)[\"']?\s*[=:]\s*[\"']?)[^\s&,;\"'}]+"
     r"|cw_[A-Za-z0-9_-]{8,}"
     r"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
@@ -54,6 +77,10 @@ _PLAIN: Final = re.compile(r'[^ "=\\]+')
 def redact(text: str) -> str:
     """The text with everything that looks like a credential masked."""
     return _CREDENTIALS.sub(lambda found: (found["header"] or found["scheme"] or found["pair"] or "") + "***", text)
+
+
+OWN_EVENT: Final = re.compile(r"(?P<event>[a-z][a-z_]*)(?P<keys>(?: [a-z_]+=%s)*)")
+"""How parts of ours write an event."""
 
 
 def without_credentials(url: str) -> str:
@@ -73,7 +100,7 @@ def log_event(event: str, *, level: int = logging.INFO, exc_info: bool = False, 
         return
     # The record is made here: to find out which line of the source logs, as the logger does, is half of the cost of a line.
     record = logging.LogRecord(LOGGER.name, level, "", 0, event, None, sys.exc_info() if exc_info else None)
-    record.__dict__["cellwright_keys"] = keys
+    record.__dict__[EVENT_KEYS] = keys
     LOGGER.handle(record)
 
 
@@ -83,16 +110,22 @@ class LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         words = [f"time={time} level={record.levelname.lower()}"]
-        keys: dict[str, object] | None = getattr(record, "cellwright_keys", None)
-        if keys is None:
-            words.append("event=library")
-            keys = {"logger": record.name, "text": record.getMessage()}
-        else:
-            words.append(f"event={record.getMessage()}")
+        event, keys = _told(record)
+        words.append(f"event={event}")
         words += [f"{key}={_value(value)}" for key, value in keys.items()]
         if record.exc_info and record.exc_info[0] is not None:
             words.append(f"traceback={_value(''.join(traceback.format_exception(*record.exc_info)), whole=True)}")
         return " ".join(words)
+
+
+def _told(record: logging.LogRecord) -> tuple[str, dict[str, object]]:
+    """The event and its keys. Parts of ours tell one as `name key=%s …`, which other programs' logs show as a line of text."""
+    keys: dict[str, object] | None = getattr(record, EVENT_KEYS, None)
+    if keys is not None:
+        return record.getMessage(), keys
+    if record.name.startswith(f"{LOGGER.name}.") and (own := OWN_EVENT.fullmatch(str(record.msg))):
+        return own["event"], dict(zip(own["keys"].replace("=%s", "").split(), record.args or (), strict=True))
+    return "library", {"logger": record.name, "text": record.getMessage()}
 
 
 def _value(value: object, *, whole: bool = False) -> str:
@@ -101,7 +134,7 @@ def _value(value: object, *, whole: bool = False) -> str:
     text = str(value)
     if len(text) < SHORTEST_CREDENTIAL and text.isascii() and text.replace("_", "a").isalnum():
         return text
-    text = redact(text)
+    text = redact(text if whole else text[: MAX_VALUE_CHARS + LONGEST_CREDENTIAL])
     if len(text) > MAX_VALUE_CHARS and not whole:
         text = text[:MAX_VALUE_CHARS] + "…"
     if _PLAIN.fullmatch(text) and text.isprintable():

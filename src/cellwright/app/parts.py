@@ -1,23 +1,57 @@
 """What the parts keep, and where: known to the workspace and to the commands that look after the database."""
 
-from cellwright.app.context_traces import trace_of
-from cellwright.app.finding.schema import MIGRATIONS as FINDING
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cellwright.app.http.tokens import FILE_NAME as TOKENS
+from cellwright.app.http.tokens import SERVE_FILE as SERVE_TOKEN
+from cellwright.app.search.schema import MIGRATIONS as FINDING
 from cellwright.app.settings import Settings
 from cellwright.context.schema import MIGRATIONS as CONTEXT
-from cellwright.context.service import Addresses, Limits, ProjectContext, no_addresses
+from cellwright.context.service import Addresses, ContextLimits, ProjectContext
 from cellwright.core.resources import Changes
+from cellwright.notebook.places import Naming
 from cellwright.scratch.schema import MIGRATIONS as SCRATCH
+from cellwright.storage.cells import MIGRATIONS as CELLS
 from cellwright.storage.database import Database
-from cellwright.storage.embeddings.models import Models
-from cellwright.storage.embeddings.port import EmbeddingChoice
-from cellwright.storage.indexed import IndexedSearch
+from cellwright.storage.location import FILE_NAME as DATABASE
 from cellwright.storage.location import Location, locate
-from cellwright.storage.open_search import open_search
-from cellwright.storage.search import SearchIndex
-from cellwright.storage.search_schema import MIGRATIONS as SEARCH
+from cellwright.storage.search.embeddings.models import Models
+from cellwright.storage.search.embeddings.port import EmbeddingChoice
+from cellwright.storage.search.indexed import IndexedSearch
+from cellwright.storage.search.opening import open_search
+from cellwright.storage.search.port import SearchIndex
+from cellwright.storage.search.schema import MIGRATIONS as SEARCH
+from cellwright.system.folders import config_file, expanded, home_folder, jupyter_private_places
+from cellwright.system.reach import Reach
 from cellwright.thinking.schema import MIGRATIONS as THINKING
 
-MIGRATIONS = (*SEARCH, *SCRATCH, *THINKING, *CONTEXT, *FINDING)
+MIGRATIONS = (*SEARCH, *CELLS, *SCRATCH, *THINKING, *CONTEXT, *FINDING)
+
+
+STATE_NAMES = (TOKENS, SERVE_TOKEN, DATABASE, "config.toml", "embedded-jupyter.log", "jupyter-runtime")
+"""What lies in the state folder; said one by one for those whose workspace is that folder."""
+BESIDE_A_DATABASE = ("", "-wal", "-shm", "-journal")
+
+
+def reach_of(settings: Settings, environ: Mapping[str, str] = os.environ) -> Reach:
+    """What may be read in this workspace: neither our own keys, state and settings, nor Jupyter's, wherever they lie."""
+    home = home_folder()
+    database = database_location(settings)
+    places = [
+        settings.state_dir,
+        *(settings.state_dir / name for name in STATE_NAMES),
+        config_file(environ, home, sys.platform),
+        *settings.read_from,
+        *((settings.token_file,) if settings.token_file else ()),
+        *((expanded(settings.lance_uri),) if settings.lance_uri and "://" not in settings.lance_uri else ()),
+        *jupyter_private_places(environ, home, sys.platform),
+    ]
+    if isinstance(database, Path):
+        places += [database.with_name(f"{database.name}{more}") for more in BESIDE_A_DATABASE]
+    return Reach.of(settings.root, places, secrets=settings.allow_secret_files)
 
 
 def database_location(settings: Settings) -> Location:
@@ -29,8 +63,8 @@ def search_of(settings: Settings, database: Database) -> IndexedSearch:
     models = Models(EmbeddingChoice(settings.embedding_model, settings.embedding_url, settings.embedding_key))
     if settings.search_index == "lancedb":
         # An optional part.
-        from cellwright.storage.lance_place import lance_place  # noqa: PLC0415
-        from cellwright.storage.open_lance import open_lance_search  # noqa: PLC0415
+        from cellwright.storage.lance.opening import open_lance_search  # noqa: PLC0415
+        from cellwright.storage.lance.place import lance_place  # noqa: PLC0415
 
         return open_lance_search(database, lance_place(settings.lance_uri, settings.state_dir), models)
     return open_search(database, models)
@@ -41,8 +75,18 @@ def project_context(
     database: Database,
     search: SearchIndex,
     changes: Changes,
-    addresses: Addresses = no_addresses,
+    naming: Sequence[Naming] = (),
+    addresses: Mapping[str, Addresses] | None = None,
 ) -> ProjectContext:
     """What is known of the project in the workspace's root: for the server, and for the commands that show it."""
-    limits = Limits(settings.context_window, settings.allow_secret_files, settings.context_idle * 60)
-    return ProjectContext(settings.root, database, search, changes, trace_of, limits=limits, addresses=addresses)
+    limits = ContextLimits(settings.context_window, settings.context_idle * 60)
+    return ProjectContext(
+        settings.root,
+        database,
+        search,
+        changes,
+        naming,
+        limits=limits,
+        reach=reach_of(settings),
+        addresses=addresses,
+    )

@@ -2,16 +2,29 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import asdict
 
-from cellwright.app.results import compact_json
+from cellwright.app.protocol.results import compact_json
 from cellwright.app.status import WorkspaceInfo
-from cellwright.core.errors import NotFound, error_types
+from cellwright.core.errors import ErrorCode, NotFound, error_codes
 from cellwright.core.resources import Content, ResourceInfo, ResourceTemplate
 from cellwright.core.types import Call
+from cellwright.scratch.model import ENVELOPE_CODES
 
 STATUS_URI = "cellwright://status"
 ERRORS_PREFIX = "cellwright://errors/"
 ERRORS_TEMPLATE = "cellwright://errors/{code}"
+
+
+FIXED = (
+    ResourceInfo(STATUS_URI, "status", "What is connected, offered and running; can be watched", "application/json"),
+)
+"""The addresses that are always the same."""
+
+
+def all_codes() -> dict[str, ErrorCode]:
+    """Every code that any tool can answer with."""
+    return error_codes() | {code.code: code for code in ENVELOPE_CODES}
 
 
 class WorkspaceResources:
@@ -31,20 +44,15 @@ class WorkspaceResources:
 
     async def list(self, call: Call) -> Sequence[ResourceInfo]:
         del call
-        return [ResourceInfo(STATUS_URI, "status", "What is connected, offered and running", "application/json")]
+        return FIXED
 
     async def read(self, call: Call, uri: str) -> Sequence[Content]:
         if uri == STATUS_URI:
-            return [Content(compact_json(self._info.status(call)), "application/json")]
-        code = uri.removeprefix(ERRORS_PREFIX)
-        kind = next((kind for kind in error_types() if kind.code == code and uri.startswith(ERRORS_PREFIX)), None)
-        if kind is None:
+            return [Content(compact_json(await self._info.status(call)), "application/json")]
+        code = all_codes().get(uri.removeprefix(ERRORS_PREFIX)) if uri.startswith(ERRORS_PREFIX) else None
+        if code is None:
             raise NotFound(f"no resource {uri[:200]}", hint=f"there are {STATUS_URI} and {ERRORS_TEMPLATE}")
-        return [
-            Content(
-                compact_json({"code": code, "meaning": kind.meaning, "retryable": kind.retryable}), "application/json"
-            )
-        ]
+        return [Content(compact_json(asdict(code)), "application/json")]
 
     async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
         del call
@@ -54,4 +62,4 @@ class WorkspaceResources:
         del call
         if (template, argument) != (ERRORS_TEMPLATE, "code"):
             return []
-        return sorted({kind.code for kind in error_types() if kind.code.startswith(prefix.upper())})
+        return sorted(code for code in all_codes() if code.startswith(prefix.upper()))

@@ -14,30 +14,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from cellwright import DOCUMENTATION
+from cellwright.app.environment import ENV_PREFIX, own_variables, variables_of_cluster
 from cellwright.app.log import without_credentials
 from cellwright.core.arguments import nearest
-from cellwright.core.budget import DEFAULT_TOKENS, MAX_TOKENS
 from cellwright.core.errors import ConfigError
+from cellwright.core.text.budget import DEFAULT_TOKENS, MAX_TOKENS
 from cellwright.core.types import Secret
+from cellwright.system.folders import (
+    choose_workspace,
+    config_file,
+    expanded,
+    home_folder,
+    is_whole_disk,
+    state_folder,
+    working_folder,
+)
 
-ENV_PREFIX = "CELLWRIGHT_"
+AUTOMATIC = "a number or auto"
+WHOLE_DISK = "the workspace is the whole disk {}, so lists of files are not complete; --root names a smaller one"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
-def default_state_dir(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
+def default_state_dir() -> Path:
     """Where this user's tokens and other state live."""
-    if platform == "win32":
-        return Path(environ.get("LOCALAPPDATA", "~/AppData/Local")).expanduser() / "cellwright"
-    if platform == "darwin":
-        return Path("~/Library/Application Support/cellwright").expanduser()
-    return Path(environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "cellwright"
-
-
-def default_config_file(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
-    """The user's own configuration file."""
-    if platform in {"win32", "darwin"}:
-        return default_state_dir(environ, platform) / "config.toml"
-    return Path(environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "cellwright" / "config.toml"
+    return state_folder(os.environ, home_folder(), sys.platform)
 
 
 def _setting(group: str, help_text: str, **more: Any) -> Any:  # noqa: ANN401 - dataclasses.field is typed this way too
@@ -51,7 +52,7 @@ def _setting(group: str, help_text: str, **more: Any) -> Any:  # noqa: ANN401 - 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that can be set. Secrets are a type whose repr shows nothing."""
+    """Everything that can be set. Secrets are a type whose repr shows nothing; addresses may hold a token, and are not in it either."""
 
     root: Path = _setting("Workspace", "the folder the agent works in", default_factory=Path.cwd)
     state_dir: Path = _setting(
@@ -61,10 +62,17 @@ class Settings:
     otel: bool = _setting("Workspace", "emit OpenTelemetry spans through an installed exporter", default=False)
 
     toolsets: tuple[str, ...] = _setting(
-        "Tools", "which toolsets to offer: names, `default`, `core` or `all`, separated by commas", default=("default",)
+        "Tools",
+        "which toolsets to offer: names, `default`, `core`, `compact` or `all`, separated by commas",
+        default=("default",),
     )
     tools: tuple[str, ...] = _setting("Tools", "single tools to offer as well, by name", default=())
     exclude_tools: tuple[str, ...] = _setting("Tools", "tools never to offer; wins over the two above", default=())
+    current_notebook: bool = _setting(
+        "Tools",
+        "count the tools for a current notebook (toolset `cells`) among the default ones; `start` and --document-id do",
+        default=False,
+    )
     read_only: bool = _setting("Tools", "offer only tools that change nothing; wins over everything", default=False)
     result_tokens: int = _setting(
         "Tools",
@@ -74,7 +82,7 @@ class Settings:
         high=MAX_TOKENS,
     )
     task_ttl: float = _setting("Tools", "seconds that the result of a finished task is kept", default=300.0, low=1)
-    max_tasks: int = _setting("Tools", "tasks one caller may have at once", default=32, low=1)
+    max_tasks: int = _setting("Tools", "tasks one caller may have at once", default=512, low=1)
 
     host: str = _setting(
         "HTTP", "address to listen on; other than loopback needs a token of your own", default="127.0.0.1"
@@ -88,11 +96,35 @@ class Settings:
     allowed_origins: tuple[str, ...] = _setting(
         "HTTP", "web origins whose pages may call, compared as whole strings", default=()
     )
-    max_body: int = _setting("HTTP", "largest request body, in bytes", default=4 * 1024 * 1024, low=1024)
+    max_body: int = _setting(
+        "HTTP", "largest request, in bytes: the body over HTTP, a line on stdio", default=4 * 1024 * 1024, low=1024
+    )
     body_timeout: float = _setting("HTTP", "seconds a client may take to send a request body", default=10.0, low=0.1)
-    rate: float = _setting("HTTP", "requests a second per caller; 0 means no limit", default=30.0, low=0)
-    burst: int = _setting("HTTP", "requests a caller may send at once before `rate` applies", default=60, low=1)
-    max_in_flight: int = _setting("HTTP", "requests of one caller that may be under way at once", default=32, low=1)
+    rate: float | None = _setting(
+        "HTTP",
+        "requests a second per caller, more wait; 0 means no limit; auto: no limit on loopback, 100 on any other address",
+        default=None,
+        low=0,
+    )
+    burst: int = _setting("HTTP", "requests a caller may send at once before `rate` applies", default=200, low=1)
+    max_in_flight: int = _setting(
+        "HTTP",
+        "requests of one caller that are served at once, more wait; what lasts longer than a second counts as a stream",
+        default=64,
+        low=1,
+    )
+    max_streams: int = _setting(
+        "HTTP",
+        "streams and long calls one caller may have open at once; never more than half of all connections",
+        default=500,
+        low=1,
+    )
+    max_wait: float = _setting(
+        "HTTP",
+        "seconds that a request over one of these limits waits for its turn before it is refused",
+        default=20.0,
+        low=0,
+    )
     page: bool = _setting("HTTP", "serve the page on which people see what the agents do", default=True)
     drain: float = _setting("HTTP", "seconds that calls under way are given to finish on SIGTERM", default=10.0, low=0)
 
@@ -100,17 +132,46 @@ class Settings:
     jwt_audience: str = _setting("OAuth", "the audience such a token must name: this server's own URL", default="")
     jwt_jwks: str = _setting("OAuth", "the issuer's public keys: a JWKS file, or an https URL", default="")
 
-    jupyter_url: str = _setting("Jupyter", "a Jupyter server to use, for documents and kernels", default="")
-    jupyter_token: Secret | None = _setting("Jupyter", "its token", default=None)
+    jupyter_url: str = _setting(
+        "Jupyter",
+        "a Jupyter server to use, for documents and kernels; also as copied from the browser",
+        default="",
+        repr=False,
+    )
+    jupyter_token: Secret | None = _setting(
+        "Jupyter",
+        "its token, or for a server of JupyterHub its user's; else JUPYTER_TOKEN of the environment",
+        default=None,
+    )
+    jupyter_password: Secret | None = _setting(
+        "Jupyter", "its password, if it has one instead of a token", default=None
+    )
+    jupyter_headers: Secret | None = _setting(
+        "Jupyter",
+        "headers that a proxy before it wants, on every request and websocket: lines `Name: value`, or a JSON object; cookies as "
+        "`Cookie: name=value`",
+        default=None,
+    )
     document_url: str = _setting(
-        "Jupyter", "the Jupyter server that holds the documents, if it is another one", default=""
+        "Jupyter", "the Jupyter server that holds the documents, if it is another one", default="", repr=False
     )
     document_token: Secret | None = _setting("Jupyter", "its token", default=None)
-    runtime_url: str = _setting("Jupyter", "the Jupyter server that runs the kernels, if it is another one", default="")
+    document_password: Secret | None = _setting("Jupyter", "its password", default=None)
+    document_headers: Secret | None = _setting("Jupyter", "headers for it, as in `jupyter_headers`", default=None)
+    runtime_url: str = _setting(
+        "Jupyter", "the Jupyter server that runs the kernels, if it is another one", default="", repr=False
+    )
     runtime_token: Secret | None = _setting("Jupyter", "its token", default=None)
+    runtime_password: Secret | None = _setting("Jupyter", "its password", default=None)
+    runtime_headers: Secret | None = _setting("Jupyter", "headers for it, as in `jupyter_headers`", default=None)
 
     lab: bool = _setting(
         "Jupyter", "connect at once instead of on the first call, and print the address of JupyterLab", default=False
+    )
+    workspace_kernels: bool = _setting(
+        "Jupyter",
+        "where we start Jupyter ourselves, run cells in the workspace's .venv, venv or env, or in the active environment",
+        default=True,
     )
     agent_name: str = _setting(
         "Jupyter", "how people see the agent in a shared notebook; else the client's own name", default=""
@@ -123,7 +184,9 @@ class Settings:
         "Jupyter", "the notebook, by its path, that the cells tools mean for callers who have chosen none", default=""
     )
     allow_hidden: bool = _setting(
-        "Jupyter", "let the document tools at files and folders whose name begins with a dot", default=False
+        "Jupyter",
+        "show files and folders whose name begins with a dot to the document tools, and let them change those",
+        default=False,
     )
 
     database: Secret | None = _setting(
@@ -163,6 +226,15 @@ class Settings:
     scratch_max_schema_bytes: int = _setting(
         "Scratch", "largest JSON Schema, in bytes; 0 means no limit", default=256 << 10, low=0
     )
+    scratch_max_bytes: int = _setting(
+        "Scratch",
+        "all pads of one caller together with their earlier versions, in bytes: the oldest versions go first; 0 means no limit",
+        default=256 << 20,
+        low=0,
+    )
+    scratch_max_pad_bytes: int = _setting(
+        "Scratch", "one pad, in bytes, without its earlier versions; 0 means no limit", default=16 << 20, low=0
+    )
     scratch_max_namespaces: int = _setting(
         "Scratch", "namespaces one caller may have; 0 means no limit", default=1024, low=0
     )
@@ -191,6 +263,9 @@ class Settings:
     thinking_max_output_bytes: int = _setting(
         "Thinking", "output kept of one cell of a thinking notebook, in bytes", default=1 << 20, low=1024
     )
+    thinking_max_bytes: int = _setting(
+        "Thinking", "one thinking notebook with its outputs, in bytes", default=16 << 20, low=1
+    )
     thinking_max_kernels: int = _setting(
         "Thinking", "kernels that thinking notebooks of one caller may have at once", default=4, low=1
     )
@@ -208,8 +283,17 @@ class Settings:
         "Context", "minutes without a call after which a session is over", default=30.0, low=0.01
     )
     allow_secret_files: bool = _setting(
-        "Context", "let read_file and grep_codebase at files that hold secrets (.env, keys, credentials)", default=False
+        "Context",
+        "let tools read files that hold secrets by their names (.env, keys, credentials)",
+        default=False,
     )
+
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
+    """What a person should know of how these came about, in sentences; no setting itself."""
+    read_from: tuple[Path, ...] = field(default=(), kw_only=True)
+    """The configuration file that these come from, if there is one: it may hold secrets."""
+    not_ours: tuple[str, ...] = field(default=(), kw_only=True)
+    """Variables that begin as ours do and were left alone, since a cluster made them."""
 
     def __post_init__(self) -> None:
         for spec in SPECS:
@@ -276,6 +360,8 @@ class Spec:
             return without_credentials(value)
         if isinstance(value, tuple):
             return ",".join(cast("tuple[str, ...]", value))
+        if value is None and self.wanted == AUTOMATIC:
+            return "auto"
         return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -316,6 +402,10 @@ def _number(convert: Callable[[str], float]) -> Callable[[object], float]:
     return parse
 
 
+def _or_automatic(parse: Callable[[object], object]) -> Callable[[object], object]:
+    return lambda value: None if value is None or value == "auto" else parse(value)
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(value)
@@ -329,8 +419,9 @@ _KINDS: dict[object, tuple[Callable[[object], object], str]] = {
     float: (_number(float), "a number"),
     str: (_text, "text"),
     tuple[str, ...]: (_names, "names separated by commas"),
-    Path: (lambda value: Path(_text(value)).expanduser(), "a path"),
-    Path | None: (lambda value: Path(_text(value)).expanduser() if value else None, "a path"),
+    float | None: (_or_automatic(_number(float)), AUTOMATIC),
+    Path: (lambda value: expanded(_text(value)), "a path"),
+    Path | None: (lambda value: expanded(_text(value)) if value else None, "a path"),
     Secret | None: (lambda value: Secret(_text(value)) if value else None, "a secret"),
 }
 
@@ -343,7 +434,7 @@ def _spec(item: "dataclasses.Field[Any]") -> Spec:
     return Spec(item.name, parse, wanted, item.type is bool, meta["group"], meta["help"], default, *bounds)
 
 
-SPECS: tuple[Spec, ...] = tuple(_spec(item) for item in dataclasses.fields(Settings))
+SPECS: tuple[Spec, ...] = tuple(_spec(item) for item in dataclasses.fields(Settings) if item.metadata)
 _BY_NAME = {spec.name: spec for spec in SPECS}
 
 
@@ -364,42 +455,53 @@ def read_config(path: Path) -> dict[str, object]:
             meant = nearest(name, list(_BY_NAME))
             raise ConfigError(
                 f"{path} has a key {key!r} that is no setting",
-                hint=f"did you mean {meant!r}?" if meant else "see docs/settings.md",
+                hint=f"did you mean {meant!r}?" if meant else f"see {DOCUMENTATION}/settings.md",
             )
         values[name] = _BY_NAME[name].parse(value, str(path))
     return values
 
 
 def load_settings(
-    flags: Mapping[str, object], environ: Mapping[str, str] = os.environ, config: Path | None = None
+    flags: Mapping[str, object],
+    environ: Mapping[str, str] = os.environ,
+    config: Path | None = None,
+    defaults: Mapping[str, object] | None = None,
 ) -> Settings:
-    """Put the four sources together. `flags` holds only what was given, already split by name."""
-    named = config or (
-        Path(environ[f"{ENV_PREFIX}CONFIG"]).expanduser() if environ.get(f"{ENV_PREFIX}CONFIG") else None
-    )
-    file = named or default_config_file(environ)
-    values: dict[str, object] = read_config(file) if named or file.is_file() else {}
-    for key, value in environ.items():
-        if not key.startswith(ENV_PREFIX) or key == f"{ENV_PREFIX}CONFIG":
+    """Put the four sources together. `flags` holds only what was given, already split by name; `defaults` are a command's own."""
+    named = config or (expanded(environ[f"{ENV_PREFIX}CONFIG"]) if environ.get(f"{ENV_PREFIX}CONFIG") else None)
+    home = home_folder()
+    file = named or config_file(environ, home, sys.platform)
+    is_there = named is not None or file.is_file()
+    values: dict[str, object] = {**(defaults or {}), **(read_config(file) if is_there else {})}
+    for key, value in own_variables(environ):
+        if key == f"{ENV_PREFIX}CONFIG":
             continue
         name = key.removeprefix(ENV_PREFIX).lower()
         if name not in _BY_NAME:
             meant = nearest(name, list(_BY_NAME))
             raise ConfigError(
                 f"the environment variable {key} is no setting",
-                hint=f"did you mean {_BY_NAME[meant].env}?" if meant else "unset it, or see docs/settings.md",
+                hint=f"did you mean {_BY_NAME[meant].env}?"
+                if meant
+                else f"unset it, or see {DOCUMENTATION}/settings.md",
             )
         values[name] = _BY_NAME[name].parse(value, key)
     for name, value in flags.items():
         values[name] = _BY_NAME[name].parse(value, _BY_NAME[name].flag)
-    return _checked(Settings(**cast("dict[str, Any]", values)))
+    note = ""
+    if "root" not in values:
+        values["root"], note = choose_workspace(working_folder(), home.resolve(), environ)
+    sources = (file.absolute(),) if is_there else ()
+    settings = Settings(**cast("dict[str, Any]", values), read_from=sources, not_ours=variables_of_cluster(environ))
+    return _checked(settings, note)
 
 
-def _checked(settings: Settings) -> Settings:
+def _checked(settings: Settings, note: str) -> Settings:
+    """The settings, if they can be used. `note` says why we chose the workspace ourselves: then it need not be there yet."""
     root = settings.root.resolve()
-    if not root.is_dir():
+    if not root.is_dir() and not note:
         raise ConfigError(f"the workspace {settings.root} is not a folder", hint="give an existing folder with --root")
-    if not os.access(root, os.R_OK | os.X_OK):
+    if root.is_dir() and not os.access(root, os.R_OK | os.X_OK):
         raise ConfigError(
             f"the workspace {settings.root} cannot be read", hint="check its permissions, or give another with --root"
         )
@@ -407,7 +509,18 @@ def _checked(settings: Settings) -> Settings:
     if any(jwt) and not all(jwt):
         raise ConfigError("--jwt-issuer, --jwt-audience and --jwt-jwks go together", hint="give all three, or none")
     token = settings.token or _token_from(settings.token_file)
-    return dataclasses.replace(settings, root=root, state_dir=settings.state_dir.expanduser().absolute(), token=token)
+    notes = (note,) if note else (WHOLE_DISK.format(root),) if is_whole_disk(root) else ()
+    return dataclasses.replace(settings, root=root, state_dir=settings.state_dir.absolute(), token=token, notes=notes)
+
+
+def make_root(settings: Settings) -> None:
+    """Make the workspace, if it is one that we chose ourselves and that is not there yet."""
+    try:
+        settings.root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"the workspace {settings.root} cannot be made: {error.strerror}", hint="give a folder with --root"
+        ) from error
 
 
 def _token_from(file: Path | None) -> Secret | None:

@@ -3,17 +3,21 @@
 import os
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import cache
 
 from cellwright import __version__
-from cellwright.app.doctor import Report, examine
+from cellwright.app.cli.doctor import Report, examine
+from cellwright.app.installed import broken_parts
+from cellwright.app.protocol.tasks import Tasks
 from cellwright.app.settings import Settings
-from cellwright.app.tasks import Tasks
-from cellwright.core.budget import MAX_TOKENS
 from cellwright.core.status import Part, PartStatus
+from cellwright.core.text.budget import MAX_TOKENS
 from cellwright.core.toolset import Toolset, read, run
 from cellwright.core.types import Call, Principal
+from cellwright.jupyter.inside.permitted import READ_KERNELS, WRITE_KERNELS, require
+from cellwright.system.files import why_not_writable
 
 OfferedNames = Callable[[Principal], dict[str, list[str]]]
 
@@ -24,39 +28,47 @@ class Status:
 
     version: str
     python: str
+    cells_run_in: str
     root: str
     transport: str
     you: str
     scopes: list[str]
-    toolsets: dict[str, list[str]]
+    toolsets: list[str]
+    off: str
     read_only: bool
     parts: list[PartStatus]
     running_tasks: int
     limits: dict[str, int]
+    notes: list[str]
 
 
 @dataclass(frozen=True)
 class WorkspaceInfo:
-    """The service of this toolset: everything that can be told without asking anybody."""
+    """The service of this toolset: everything that can be told without starting anything."""
 
     settings: Settings
     transport: str
     tasks: Tasks
     offered: OfferedNames
+    which_python: Callable[[Call], Awaitable[str]]
+    off: Callable[[Call], str]
+    """What the caller is not offered, by what, and how to get it, in one line."""
     parts: tuple[Part, ...] = field(default=())
 
-    def status(self, call: Call) -> Status:
+    async def status(self, call: Call) -> Status:
         settings = self.settings
         return Status(
             version=__version__,
             python=f"{platform.python_version()} on {sys.platform}, pid {os.getpid()}",
+            cells_run_in=await self.which_python(call),
             root=str(settings.root),
             transport=self.transport,
             you=call.principal.id,
             scopes=sorted(scope.value for scope in call.principal.scopes),
-            toolsets=self.offered(call.principal),
+            toolsets=list(self.offered(call.principal)),
+            off=self.off(call),
             read_only=settings.read_only,
-            parts=[part.status() for part in self.parts],
+            parts=[*incomplete_installation(), *(part.status() for part in self.parts)],
             running_tasks=self.tasks.count(call.principal.id),
             limits={
                 "result_tokens": settings.result_tokens,
@@ -65,16 +77,33 @@ class WorkspaceInfo:
                 "task_ttl_seconds": round(settings.task_ttl),
                 "request_bytes": settings.max_body,
             },
+            notes=[*settings.notes, *self._state_folder()],
         )
+
+    def _state_folder(self) -> list[str]:
+        folder = self.settings.state_dir
+        why = why_not_writable(folder)
+        return [f"nothing can be kept in {folder}: {why}; name another folder with --state-dir"] if why else []
+
+
+@cache
+def incomplete_installation() -> tuple[PartStatus, ...]:
+    """What every installation has and this one lacks, a line each; nothing for a sound one."""
+    return tuple(
+        PartStatus(part.name, "not installed", f"{', '.join(part.missing)} missing: {part.remedy}")
+        for part in broken_parts()
+    )
 
 
 async def workspace_status(info: WorkspaceInfo, call: Call) -> Status:
-    """What this workspace is: root folder, what is connected, which tools you have, what is running, limits. Call it first."""
-    return info.status(call)
+    """What this workspace is: root folder, which Python runs cells, what is connected, toolsets, what runs, limits. Call it first."""
+    return await info.status(call)
 
 
 async def workspace_doctor(info: WorkspaceInfo, call: Call) -> Report:
     """Check the installation: versions, Jupyter servers, collaboration, token, kernel start, database; each with a remedy."""
+
+    require(call.principal, READ_KERNELS, WRITE_KERNELS)
 
     async def told(done: int, total: int, name: str) -> None:
         await call.progress(done, total, name)

@@ -1,25 +1,27 @@
 """Finding what is known of a project, by words and by meaning: discoveries, modules, sessions, notebooks, files."""
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cellwright.context.files import ProjectFiles, ReadableFile
-from cellwright.context.grep import first_line_with
+from cellwright.context.files.grep import first_line_with
+from cellwright.context.files.reading import lines_of
+from cellwright.context.files.service import ProjectFiles, ReadableFile
 from cellwright.context.model import Discovery, Project, Session
-from cellwright.context.names import on_one_line
-from cellwright.context.reading import lines_of
 from cellwright.context.scanner.languages import language_of
 from cellwright.context.uris import DISCOVERIES_URI, RECENT_URI, file_uri, module_uri
-from cellwright.core.clean import clean
-from cellwright.core.sight import seen
+from cellwright.core.text.clean import clean
+from cellwright.core.text.names import on_one_line
+from cellwright.core.text.sight import seen
 from cellwright.storage.database import Database, Transaction
-from cellwright.storage.search import Entry, Hit, Key, Query, SearchIndex
-from cellwright.storage.words import words_of
+from cellwright.storage.search.port import Entry, Hit, Key, Query, SearchIndex
+from cellwright.storage.search.words import words_of
 
 KINDS = ("discovery", "module", "session", "notebook", "file")
 MOST_INDEXED = 2_000
+MOST_CALLERS = 1_000
 INDEXED_HEAD = 600
 BATCH = 500
 REFRESH_SECONDS = 30.0
@@ -69,7 +71,8 @@ class KnownThings:
         """What is in the index, with its module, as this process has seen it."""
         self._project: Project | None = None
         self._looked = float("-inf")
-        self._sessions: dict[str, str] = {}
+        self._sessions: dict[str, bytes] = {}
+        """What was last written of each caller's session, as a digest."""
         self._refreshing: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
@@ -143,11 +146,15 @@ class KnownThings:
     async def add_session(self, principal: str, session: Session) -> None:
         """What a caller's session is about, findable from now on, by them."""
         text = "\n".join(map(on_one_line, [*session.topics, *(one.path for one in session.touched[:50])]))
-        if self._sessions.get(principal) == session.id + text:
+        digest = hashlib.blake2b((session.id + text).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        if self._sessions.get(principal) == digest:
             return
         entry = Entry(Key(self._tenant_of(principal), "session", session.id), text, f"session {session.id[:8]}")
         await self._database.write(lambda tx: self._index.put(tx, [entry]))
-        self._sessions[principal] = session.id + text
+        self._sessions.pop(principal, None)
+        self._sessions[principal] = digest
+        if len(self._sessions) > MOST_CALLERS:
+            del self._sessions[next(iter(self._sessions))]
 
     async def search(self, wanted: Wanted) -> list[SearchHit]:
         """The best of what is known of the project and of the caller's own sessions."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from cellwright.context.names import on_one_line
 from cellwright.core.errors import CellwrightError, NotFound
+from cellwright.core.text.names import on_one_line
 
 SECONDS_A_DAY = 86_400.0
 
@@ -19,11 +19,6 @@ class BrokenProjectFile(CellwrightError):
     code = "PROJECT_FILE_BROKEN"
     meaning = "project.yaml cannot be read as what it should be; the message names the line. It was not changed."
     rpc_code = -32603
-
-
-class SecretFile(CellwrightError):
-    code = "SECRET_FILE"
-    meaning = "The file is of a kind that holds secrets (.env, keys, credentials); it is not shown unless the operator allows it."
 
 
 class ModuleNotFound(NotFound):
@@ -151,10 +146,6 @@ class Discovery:
     times: int = 1
     """How often it was recorded."""
     archived: bool = False
-
-
-THINKING = "thinking"
-"""What is touched that has an address which only its own part knows."""
 
 
 @dataclass(frozen=True, slots=True)

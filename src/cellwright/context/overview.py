@@ -7,7 +7,7 @@ from cellwright.context import discoveries as known
 from cellwright.context import pages
 from cellwright.context.model import Project, Session
 from cellwright.context.relevance import FULL, Use, lowest_fifth, score
-from cellwright.core.tokens import estimate_tokens
+from cellwright.core.text.tokens import estimate_tokens
 from cellwright.storage.database import Database, Transaction
 
 MOST_PASSES = 20

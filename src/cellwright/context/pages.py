@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cellwright.context.model import Discovery, KeyFile, Module, Project, Session, iso
-from cellwright.context.names import on_one_line
-from cellwright.core.clean import clean
+from cellwright.context.model import Discovery, Issue, KeyFile, Module, Project, Session, iso
+from cellwright.context.uris import module_uri
+from cellwright.core.text.clean import clean
+from cellwright.core.text.counting import counted
+from cellwright.core.text.names import on_one_line
 
 KB = 1024
 OVERVIEW_BYTES = 50 * KB
@@ -16,6 +18,12 @@ DISCOVERIES_BYTES = 50 * KB
 SHOWN_FILES = 10
 NOTE_ROOM = 200
 LONGEST_VALUE = 4_000
+SHOWN_TEXTS = 5
+"""Patterns, rules, decisions and issues of a module that the overview shows, of each kind."""
+SHOWN_CHARACTERS = 240
+ONLY_COUNTED = (
+    "_Patterns, rules and issues are only counted here, to keep within 50 KB; context://module/{name} has them._\n"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +46,7 @@ def named(name: str) -> str:
 
 def page(pieces: Sequence[Piece], limit: int, what: str, where: str) -> str:
     """The pieces as one text of at most `limit` bytes, with a last line that says what was left out."""
-    total = sum(len(piece.text.encode()) for piece in pieces)
+    total = _size(pieces)
     if total <= limit:
         return "".join(piece.text for piece in pieces).rstrip("\n") + "\n"
     ranked = sorted(
@@ -58,15 +66,24 @@ def page(pieces: Sequence[Piece], limit: int, what: str, where: str) -> str:
 
 def overview(project: Project, worth: Mapping[str, float], archived: Sequence[str] = ()) -> str:
     """`context://project/overview`. `worth` ranks the modules; those archived are named by number only."""
-    return page(_overview(project, worth, archived), OVERVIEW_BYTES, "modules", "context_search finds them")
+    pieces = _overview(project, worth, archived, with_texts=True)
+    if _size(pieces) > OVERVIEW_BYTES:
+        pieces = [*_overview(project, worth, archived, with_texts=False), Piece(ONLY_COUNTED)]
+    return page(pieces, OVERVIEW_BYTES, "modules", "context_search finds them")
 
 
 def overview_bytes(project: Project, archived: Sequence[str]) -> int:
-    """How large the overview would be if nothing were left out."""
-    return sum(len(piece.text.encode()) for piece in _overview(project, {}, archived))
+    """How large the overview would be with every module that is not archived, its patterns, rules and issues only counted."""
+    return _size(_overview(project, {}, archived, with_texts=False))
 
 
-def _overview(project: Project, worth: Mapping[str, float], archived: Sequence[str]) -> list[Piece]:
+def _size(pieces: Sequence[Piece]) -> int:
+    return sum(len(piece.text.encode()) for piece in pieces)
+
+
+def _overview(
+    project: Project, worth: Mapping[str, float], archived: Sequence[str], *, with_texts: bool
+) -> list[Piece]:
     head = (
         f"# Project: {inline(project.name)}\n\n**Type:** {inline(project.type)}  \n**Path:** {named(project.path)}\n\n"
         f"## Tech Stack\n\n- **Stack:** {inline(', '.join(project.stack))}\n- **Runtime:** {inline(project.runtime)}\n"
@@ -75,10 +92,15 @@ def _overview(project: Project, worth: Mapping[str, float], archived: Sequence[s
         f"## Modules ({len(project.modules)})\n\n"
     )
     shown = [module for module in project.modules.values() if module.name not in set(archived)]
-    pieces = [Piece(head), *(Piece(_summary(module), worth.get(module.name, 0.0)) for module in shown)]
+    pieces = [Piece(head)]
+    for module in shown:
+        text = _summary(module) + (_known_texts(module) if with_texts else "")
+        pieces.append(Piece(text, worth.get(module.name, 0.0)))
     if len(shown) < len(project.modules):
         count = len(project.modules) - len(shown)
-        pieces.append(Piece(f"_{count} modules that were hardly used are archived; context_search finds them._\n\n"))
+        pieces.append(
+            Piece(f"_Archived, because hardly used: {counted(count, 'module')}; context_search still finds them._\n\n")
+        )
     if project.notes != Module(""):
         pieces.append(Piece("## Notes\n\n" + "".join(_lists(project.notes, "###")), 1.0))
     return pieces
@@ -91,6 +113,29 @@ def _summary(module: Module) -> str:
         f"**Patterns:** {len(module.patterns)}  \n**Business Rules:** {len(module.business_rules)}  \n"
         f"**Common Issues:** {len(module.common_issues)}\n\n"
     )
+
+
+def _known_texts(module: Module) -> str:
+    """What is known of a module, so that who comes back need not look it up; of many, what was added last."""
+    known = [
+        *(("Pattern", text) for text in module.patterns[-SHOWN_TEXTS:]),
+        *(("Rule", text) for text in module.business_rules[-SHOWN_TEXTS:]),
+        *(("Decision", text) for text in module.decisions[-SHOWN_TEXTS:]),
+        *(("Issue", _issue(issue)) for issue in module.common_issues[-SHOWN_TEXTS:]),
+    ]
+    lists = (module.patterns, module.business_rules, module.decisions, module.common_issues)
+    more = sum(map(len, lists)) - len(known)
+    lines = [f"- {kind}: {_short(inline(text))}\n" for kind, text in known]
+    lines += [f"- {more} more: {module_uri(module.name)}\n"] if more else []
+    return "".join(lines) + "\n" if lines else ""
+
+
+def _issue(issue: Issue) -> str:
+    return f"{issue.description} → {issue.solution}" if issue.solution else issue.description
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
 
 
 def module_page(module: Module) -> str:
@@ -125,7 +170,7 @@ def _lists(module: Module, mark: str) -> list[str]:
         ("Patterns", module.patterns),
         ("Business Rules", module.business_rules),
         ("Decisions", module.decisions),
-        ("Common Issues", tuple(f"{one.description} → {one.solution}" for one in module.common_issues)),
+        ("Common Issues", tuple(map(_issue, module.common_issues))),
     )
     return [
         f"{mark} {title} ({len(texts)})\n\n" + "".join(f"- {inline(text)}\n" for text in texts) + "\n"
@@ -176,7 +221,7 @@ def discoveries_page(discoveries: Sequence[Discovery]) -> str:
     for number, one in enumerate(discoveries):
         solution = f"**Solution:** {inline(one.solution)}  \n" if one.solution else ""
         where = f"**Module:** {named(one.module)}  \n" if one.module else ""
-        text = f"## {one.type}: {inline(one.content)}\n{where}{solution}**Recorded:** {iso(one.updated)}, {one.times} times\n\n"
+        text = f"## {one.type}: {inline(one.content)}\n{where}{solution}**Recorded:** {iso(one.updated)}, {counted(one.times, 'time')}\n\n"
         pieces.append(Piece(text, float(-number)))
     return page(pieces, DISCOVERIES_BYTES, "discoveries", "context_search finds them")
 

@@ -15,9 +15,10 @@ from typing import Any
 
 from cellwright.context import sessions
 from cellwright.context.model import Session, SessionStatus, Touched
-from cellwright.context.names import on_one_line
 from cellwright.core.errors import CellwrightError
+from cellwright.core.text.names import on_one_line
 from cellwright.core.types import Call
+from cellwright.core.weight import weight
 from cellwright.storage.database import Database, Transaction
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,11 @@ MOST_TOUCHED = 2_000
 MOST_TOPICS = 12
 MOST_NOTED = 256
 """Calls that wait to be looked at: their arguments are in memory as long."""
+LONGEST_NOTED = 2_000
+"""Characters of an argument of a call that may wait. Calls with longer ones, or with lists of things, are looked at at once."""
+MOST_REMEMBERED_TERMS = 500
+UNWRITTEN_BYTES = 16 * 1024 * 1024
+"""Of ended sessions that cannot be written, as with a disk that stays full: the oldest are given up first."""
 WORKED = frozenset({"ok", "failed"})
 """Outcomes of calls that were done; `failed` is a cell that raised."""
 
@@ -84,6 +90,8 @@ class _Live:
         self.calls += 1
         self.failures += outcome != "ok"
         self.terms.update(trace.terms)
+        if len(self.terms) > 2 * MOST_REMEMBERED_TERMS:
+            self.terms = Counter(dict(self.terms.most_common(MOST_REMEMBERED_TERMS)))
         if outcome not in WORKED:
             return
         self.discoveries += trace.discovery
@@ -101,6 +109,13 @@ class _Live:
         things = tuple(sorted(self.touched.values(), key=lambda one: (-one.count, one.path)))
         counts = (self.calls, self.failures, self.discoveries)
         return Session(self.id, status, self.started, self.last, ended, self.client, *counts, topics, things)
+
+
+def _is_long(arguments: Mapping[str, Any]) -> bool:
+    return any(
+        isinstance(value, list | dict) or (isinstance(value, str) and len(value) > LONGEST_NOTED)
+        for value in arguments.values()
+    )
 
 
 class Recorder:
@@ -134,6 +149,7 @@ class Recorder:
         self._live: dict[str, _Live] = {}
         self._ended: list[tuple[_Live, float]] = []
         self._writing: asyncio.Task[None] | None = None
+        self._flushing = asyncio.Lock()
         self._recovered = False
         self._closing = asyncio.Event()
 
@@ -142,10 +158,9 @@ class Recorder:
     def called(self, call: Call, tool: str, arguments: Mapping[str, Any], outcome: str) -> None:
         """Note one call. Never waits."""
         self._noted.append(_Noted(call, tool, arguments, outcome, self._clock()))
-        if len(self._noted) >= MOST_NOTED:
+        if len(self._noted) >= MOST_NOTED or _is_long(arguments):
             self._look_at_noted()
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.get_running_loop().create_task(self._write_soon())
+        self._begin_writing()
 
     def left(self, session_key: str) -> None:
         """A connection ended, and its session with it."""
@@ -155,8 +170,11 @@ class Recorder:
             self._ended.append((live, self._clock()))
             with suppress(RuntimeError):
                 # Without a loop there is nobody left to serve; `close` writes it.
-                if self._writing is None or self._writing.done():
-                    self._writing = asyncio.get_running_loop().create_task(self._write_soon())
+                self._begin_writing()
+
+    def _begin_writing(self) -> None:
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.get_running_loop().create_task(self._write_soon())
 
     def _look_at_noted(self) -> None:
         noted, self._noted = self._noted, []
@@ -211,13 +229,28 @@ class Recorder:
             except CellwrightError as error:
                 # What is recorded stays in memory and goes with the next write.
                 log.warning("session_not_written reason=%s", error.code)
+                self._give_up_oldest()
                 pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _give_up_oldest(self) -> None:
+        weights = [weight(live) for live, _ in self._ended]
+        excess, given_up = sum(weights) - UNWRITTEN_BYTES, 0
+        while excess > 0:
+            excess -= weights[given_up]
+            given_up += 1
+        if given_up:
+            log.warning("sessions_given_up count=%s", given_up)
+            del self._ended[:given_up]
 
     def _unwritten(self) -> bool:
         return bool(self._noted or self._ended or any(live.dirty for live in self._live.values()))
 
     async def flush(self) -> None:
-        """Write what has changed. When this returns, it is on disk."""
+        """Write what has changed. When this returns, it is on disk, also what another flush had begun to write."""
+        async with self._flushing:
+            await self._flush()
+
+    async def _flush(self) -> None:
         await self._prepare()
         self._look_at_noted()
         for key, live in tuple(self._live.items()):
@@ -239,7 +272,8 @@ class Recorder:
 
         try:
             await self._database.write(work)
-        except CellwrightError:
+        except (CellwrightError, asyncio.CancelledError):
+            # Not written, or nobody knows; to write it twice changes nothing.
             self._ended = ended + self._ended
             for live, (_, session) in zip([*open_ones, *(one for one, _ in ended)], values, strict=True):
                 live.dirty = True

@@ -6,7 +6,6 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from urllib.parse import parse_qsl
 
 from cellwright.context.model import DiscoveryType
-from cellwright.context.names import on_one_line
 from cellwright.context.pages import inline, named
 from cellwright.context.service import ProjectContext
 from cellwright.context.uris import (
@@ -20,12 +19,25 @@ from cellwright.context.uris import (
 )
 from cellwright.core.errors import CellwrightError, InvalidArgument, InvalidUri
 from cellwright.core.resources import Content, ResourceInfo, ResourceTemplate
+from cellwright.core.text.names import on_one_line
 from cellwright.core.types import Call
 
 SCHEME = "context"
 MARKDOWN = "text/markdown"
 DEFAULT_LIMIT, MOST_RECENT = 10, 100
 LISTED_MODULES = 100
+FIXED = (
+    ResourceInfo(
+        OVERVIEW_URI,
+        "Project Overview",
+        "High-level project information, tech stack, and architecture; can be watched",
+        MARKDOWN,
+    ),
+    ResourceInfo(CURRENT_URI, "Current Session", "Active session information and activity; can be watched", MARKDOWN),
+    ResourceInfo(RECENT_URI, "Recent Sessions", "List of recent coding sessions; can be watched", MARKDOWN),
+    ResourceInfo(DISCOVERIES_URI, "Discoveries", "What was learnt about the project; can be watched", MARKDOWN),
+)
+"""The addresses that are always the same."""
 _URI = re.compile(r"context://([^\s?#]*)(?:\?([^\s#]*))?")
 
 
@@ -42,37 +54,28 @@ class ContextResources:
             ResourceTemplate(
                 "context://module/{name}",
                 "Module Detail",
-                "Detailed module information including patterns, rules, and issues",
+                "Detailed module information including patterns, rules, and issues; can be watched",
                 MARKDOWN,
             ),
             ResourceTemplate("context://sessions/recent{?limit}", "Recent Sessions", "Your last sessions", MARKDOWN),
             ResourceTemplate("context://discoveries{?type,module}", "Discoveries", "What was learnt", MARKDOWN),
             ResourceTemplate(
-                "context://file/{+path}{?start}", "File", "A text file of the project; with start, from that line on"
+                "context://file/{+path}{?start}",
+                "File",
+                "A text file of the project, with start from that line on; a picture as bytes; not watched",
             ),
         )
 
     async def list(self, call: Call) -> Sequence[ResourceInfo]:
         del call
-        fixed = [
-            ResourceInfo(
-                OVERVIEW_URI,
-                "Project Overview",
-                "High-level project information, tech stack, and architecture",
-                MARKDOWN,
-            ),
-            ResourceInfo(CURRENT_URI, "Current Session", "Active session information and activity", MARKDOWN),
-            ResourceInfo(RECENT_URI, "Recent Sessions", "List of recent coding sessions", MARKDOWN),
-            ResourceInfo(DISCOVERIES_URI, "Discoveries", "What was learnt about the project", MARKDOWN),
-        ]
         try:
             project = await self._context.project()
         except CellwrightError:
             # A broken project file is told where it is read; it hides nothing else.
-            return fixed
+            return FIXED
         modules = list(project.modules.values())[:LISTED_MODULES]
         return [
-            *fixed,
+            *FIXED,
             *(
                 ResourceInfo(module_uri(one.name), named(one.name), inline(one.description[:200]), MARKDOWN)
                 for one in modules
@@ -87,6 +90,8 @@ class ContextResources:
 
     async def _file(self, path: str, start: str | None) -> Content:
         if start is None:
+            if (picture := await self._context.files.picture(path)) is not None:
+                return Content(picture.data, picture.mime_type)
             return Content(await self._context.files.page(path), "text/plain")
         shown = await self._context.files.page_from(path, _line(start))
         meta: dict[str, object] = {"start": shown.start, "end": shown.end, "lines": shown.lines}
@@ -115,9 +120,8 @@ class ContextResources:
             await self.read(call, uri)
         except CellwrightError:
             return None
-        if uri.startswith((f"{RECENT_URI}?", f"{DISCOVERIES_URI}?")):
-            return self._context.watching(uri)
-        return self._context.watching(uri) if uri.startswith(MODULE_PREFIX) else None
+        told = uri.startswith((f"{RECENT_URI}?", f"{DISCOVERIES_URI}?", MODULE_PREFIX))
+        return self._context.watching(uri) if told else None
 
     async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:
         del call

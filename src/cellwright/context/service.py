@@ -1,7 +1,6 @@
 """Everything that is known of one project: its file, its sessions, its discoveries. The service of the context tools."""
 
 import asyncio
-import hashlib
 import os
 import time
 from collections import Counter
@@ -12,37 +11,44 @@ from pathlib import Path
 
 from cellwright.context import discoveries as known
 from cellwright.context import pages, sessions
-from cellwright.context.enriching import Addition, additions
-from cellwright.context.files import ProjectFiles
+from cellwright.context.files.paths import Root
+from cellwright.context.files.service import ProjectFiles
 from cellwright.context.finding import KnownThings, SearchHit, Wanted, tenant_of
-from cellwright.context.model import THINKING, Discovery, DiscoveryType, NoActiveSession, Project, Session, Touched
+from cellwright.context.model import Discovery, DiscoveryType, NoActiveSession, Project, Session, Touched
 from cellwright.context.overview import Overview, Share
-from cellwright.context.paths import Root
-from cellwright.context.project_file import ProjectFile
-from cellwright.context.recorder import IDLE_SECONDS, Recorder, TraceOf
+from cellwright.context.project.enriching import Addition, additions
+from cellwright.context.project.file import ProjectFile
+from cellwright.context.recorder import IDLE_SECONDS, Recorder
 from cellwright.context.scanner.scan import scan
 from cellwright.context.scanner.walk import Progress
+from cellwright.context.traces import Traces
 from cellwright.context.uris import CURRENT_URI, DISCOVERIES_URI, OVERVIEW_URI, RECENT_URI, canonical, module_uri
-from cellwright.core.clean import clean
+from cellwright.core.arguments import nearest
 from cellwright.core.errors import CellwrightError, InvalidArgument, LimitReached
 from cellwright.core.resources import Changes, ResourceListChanged, ResourceUpdated
 from cellwright.core.status import PartStatus
+from cellwright.core.text.clean import clean
+from cellwright.core.text.counting import counted
+from cellwright.core.text.names import can_be_given, on_one_line
 from cellwright.core.types import Call
+from cellwright.notebook.places import Naming, digest
 from cellwright.storage.database import Database, Transaction
-from cellwright.storage.search import SearchIndex
+from cellwright.storage.search.port import SearchIndex
+from cellwright.system.reach import BY_NAME, Reach
 
 LONGEST_CONTENT = 4_000
+MOST_CLEANED = 10 * LONGEST_CONTENT
+LONGEST_MODULE = 200
 MOST_DISCOVERIES = 20_000
 RECENT = 10
 
 
 @dataclass(frozen=True)
-class Limits:
+class ContextLimits:
     """What the operator may choose."""
 
     window: int = 100_000
     """The model's window, in tokens."""
-    allow_secrets: bool = False
     idle: float = IDLE_SECONDS
 
 
@@ -81,11 +87,7 @@ class Knowledge:
 
 
 Addresses = Callable[[Call], Awaitable[Mapping[str, str]]]
-"""The addresses of a caller's thinking notebooks, by their ids: which address one has is known to their own part only."""
-
-
-async def no_addresses(_call: Call) -> Mapping[str, str]:
-    return {}
+"""Where a caller's things of one kind are now, by their ids: which address one has is known to its own part only."""
 
 
 class ProjectContext:
@@ -97,35 +99,37 @@ class ProjectContext:
         database: Database,
         index: SearchIndex,
         changes: Changes,
-        trace_of: TraceOf,
+        naming: Sequence[Naming] = (),
         *,
-        limits: Limits | None = None,
+        limits: ContextLimits | None = None,
+        reach: Reach = BY_NAME,
         clock: Callable[[], float] = time.time,
-        addresses: Addresses = no_addresses,
+        addresses: Mapping[str, Addresses] | None = None,
     ) -> None:
-        self._limits = limits or Limits()
+        """`naming` are those who know which places a call names; `addresses`, by kind, of what does not stay where it was."""
+        self._limits = limits or ContextLimits()
         self._folder = root
+        self._reach = reach
         self._file = ProjectFile(root)
         self._database = database
         self._changes = changes
         self._clock = clock
-        self._addresses = addresses
-        self._key = hashlib.blake2b(
-            os.path.realpath(root).encode("utf-8", "surrogateescape"), digest_size=8
-        ).hexdigest()
+        self._addresses = addresses or {}
+        self._key = digest(os.path.realpath(root))
         self._unwritten = Project(root.name, path=".")
         self._last_project = self._unwritten
         self._find_module = self._last_project.finder()
         self._has_read = False
         self._watched: Counter[str] = Counter()
         self._scanning = asyncio.Lock()
-        self.files = ProjectFiles(Root(root, self._limits.allow_secrets))
+        self.files = ProjectFiles(Root(root, reach))
         self._overview = Overview(database, self._key, self._limits.window, clock)
         self._things = KnownThings(database, index, self.files, self._key)
+        self.traces = Traces(naming)
         self.recorder = Recorder(
             database,
             self._key,
-            trace_of,
+            self.traces.trace_of,
             clock,
             idle=self._limits.idle,
             prepare=self._know_project,
@@ -143,7 +147,7 @@ class ProjectContext:
 
     def status(self) -> PartStatus:
         known_modules = len(self._last_project.modules)
-        return PartStatus("context", "ready", f"{known_modules} modules known" if known_modules else "")
+        return PartStatus("context", "ready", f"{counted(known_modules, 'module')} known" if known_modules else "")
 
     async def close(self) -> None:
         await self._things.close()
@@ -172,7 +176,7 @@ class ProjectContext:
     async def scan(self, progress: Progress = lambda _done, _total: None) -> Scanned:
         """Look at the project again and add what is new to project.yaml; what a person wrote stays."""
         async with self._scanning:
-            found = await asyncio.to_thread(scan, str(self._folder), progress)
+            found = await asyncio.to_thread(scan, str(self._folder), progress, self._reach)
             changed = await asyncio.to_thread(self._file.merge, found.project)
             project = await self.project()
         self._project_changed()
@@ -184,14 +188,16 @@ class ProjectContext:
 
     async def record(self, call: Call, kind: str, content: str, module: str, solution: str) -> tuple[Discovery, bool]:
         """Keep something learnt. Whether it was merged with what was known."""
-        text, remedy = clean(content).text.strip(), clean(solution).text.strip()
+        # What is far too long is not even cleaned, which would take as long as it is.
+        readable = max(len(content), len(solution)) <= MOST_CLEANED
+        text, remedy = (clean(content).text.strip(), clean(solution).text.strip()) if readable else ("", "")
         if not text or max(len(text), len(remedy)) > LONGEST_CONTENT:
             raise InvalidArgument(
                 "content is empty or too long",
                 hint=f"say it in 1 to {LONGEST_CONTENT:,} characters, one thing at a time",
             )
-        if module:
-            (await self.project()).module(module)
+        if len(module) > LONGEST_MODULE or not can_be_given(module):
+            raise InvalidArgument("this is no name of a module", hint="give a module of the project, or leave it out")
         draft = Discovery("", DiscoveryType(kind), text, module, remedy, self.recorder.session_id(call))
         now = self._clock()
 
@@ -209,6 +215,20 @@ class ProjectContext:
         result = await self._database.write(work)
         self._updated(DISCOVERIES_URI)
         return result
+
+    async def module_note(self, module: str) -> str:
+        """What to know about a module that something was recorded for: nothing, if project.yaml has it."""
+        try:
+            known = (await self.project()).modules
+        except CellwrightError as error:
+            return f"whether {on_one_line(module)} is a module cannot be told: {error.message}"
+        if not module or module in known:
+            return ""
+        meant = nearest(module, list(known))
+        near = f"did you mean {on_one_line(meant)}? " if meant else ""
+        return (
+            f"project.yaml has no module {on_one_line(module)} yet; {near}context_enrich adds it with what was recorded"
+        )
 
     async def discoveries(self, kind: str = "", module: str = "") -> list[Discovery]:
         """What was learnt of the project, newest first, whoever recorded it: for pages, and for who searches the whole workspace."""
@@ -269,13 +289,12 @@ class ProjectContext:
         return whole
 
     async def _with_addresses(self, call: Call, found: Sequence[Session]) -> list[Session]:
-        """Thinking notebooks by the addresses that they have now; those that are gone have none."""
-        if not any(one.kind == THINKING for session in found for one in session.touched):
-            return list(found)
-        known_addresses = await self._addresses(call)
+        """What does not stay where it was by the addresses it has now; what is gone has none."""
+        kinds = {one.kind for session in found for one in session.touched} & self._addresses.keys()
+        known_addresses = {kind: await self._addresses[kind](call) for kind in kinds}
 
         def now(one: Touched) -> Touched:
-            return replace(one, uri=known_addresses.get(one.path, "")) if one.kind == THINKING else one
+            return replace(one, uri=known_addresses[one.kind].get(one.path, "")) if one.kind in kinds else one
 
         return [replace(session, touched=tuple(map(now, session.touched))) for session in found]
 

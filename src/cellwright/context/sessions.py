@@ -3,12 +3,12 @@
 import json
 import os
 import socket
-import sys
 from collections.abc import Iterable, Sequence
 
 from cellwright.context.model import SECONDS_A_DAY, Session, SessionStatus, Touched
 from cellwright.storage.database import Transaction
 from cellwright.storage.values import Row
+from cellwright.system import machine
 
 ARCHIVED_AFTER = 30 * SECONDS_A_DAY
 COLUMNS = "id, status, started, last, ended, client, calls, failures, discoveries, topics"
@@ -19,17 +19,9 @@ def this_process() -> str:
 
 
 def is_gone(process: str) -> bool:
-    """Whether a process of this machine has ended. Of other machines, and on Windows, nothing is known."""
+    """Whether a process of this machine has ended. Of other machines nothing is known."""
     host, _, pid = process.rpartition(":")
-    if host != socket.gethostname() or not pid.isdigit() or sys.platform == "win32":
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False
+    return host == socket.gethostname() and pid.isdigit() and not machine.is_alive(int(pid))
 
 
 def save(tx: Transaction, project: str, tenant: str, session: Session) -> None:

@@ -3,13 +3,13 @@
 import asyncio
 import time
 from concurrent.futures import Future
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from cellwright.context.grep import Matches
+from cellwright.context.files.reading import FileText
 from cellwright.context.model import iso
-from cellwright.context.reading import FileText
 from cellwright.context.service import Enrichment, ProjectContext, Scanned
 from cellwright.core.toolset import Toolset, read, write
 from cellwright.core.types import Call
@@ -43,6 +43,16 @@ async def read_file(
     return await context.files.read(path, start, end, depth if include_dependencies else 0)
 
 
+@dataclass(frozen=True)
+class GrepAnswer:
+    """Matches without what is empty: `before` and `after` are there where there are lines around."""
+
+    matches: list[dict[str, Any]]
+    files_searched: int
+    truncated: bool
+    timed_out: bool
+
+
 async def grep_codebase(
     context: ProjectContext,
     pattern: str,
@@ -50,11 +60,13 @@ async def grep_codebase(
     case_sensitive: bool = False,
     context_lines: Annotated[int, Field(ge=0, le=10)] = 2,
     limit: Annotated[int, Field(ge=1, le=500)] = 50,
-) -> Matches:
+) -> GrepAnswer:
     """Search the project's files by regular expression (RE2: no look-around). What git ignores is left out."""
-    return await context.files.grep(
+    found = await context.files.grep(
         pattern, file_pattern or "", case_sensitive=case_sensitive, context_lines=context_lines, limit=limit
     )
+    matches = [{key: value for key, value in asdict(match).items() if value != []} for match in found.matches]
+    return GrepAnswer(matches, found.files_searched, found.truncated, found.timed_out)
 
 
 async def context_record(
@@ -67,12 +79,14 @@ async def context_record(
 ) -> dict[str, Any]:
     """Keep something you learnt about the project, for later sessions. What is known already is counted, not doubled."""
     made, merged = await context.record(call, type, content, module or "", solution or "")
+    note = await context.module_note(module or "")
     return {
         "id": made.id,
         "type": made.type.value,
         "merged": merged,
         "times": made.times,
         "recorded": iso(made.updated),
+        **({"note": note} if note else {}),
     }
 
 

@@ -34,4 +34,5 @@ def name_of(quoted: str) -> str:
         raise InvalidUri(
             f"{quoted[:200]!a} names nothing: its %-signs stand for no UTF-8",
             details={"reason": "names are written as UTF-8, percent-encoded"},
+            hint="copy the address from resources/list",
         ) from error

@@ -25,11 +25,20 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.nesting import deeper_than
+from cellwright.core.text.clean import clean
 from cellwright.core.toolset import Reply
 from cellwright.core.types import Call
 
 MAX_PROBLEMS_SHOWN = 5
 SHOWN_VALUE_CHARS = 60
+MANY_PROBLEMS = 1_000
+"""Of more problems than these only some are put into words: for each, pydantic makes an object first."""
+MOST_ITEMS = 20_000
+"""Of a list: each is looked at on the event loop, and some kinds take a few microseconds."""
+LOOKED_AT = 20
+"""Items of each list that are looked at then."""
+LONGEST_NAME = 80
+"""Of a longer name only the beginning is compared with the known ones."""
 DEEPEST = 201
 """Levels of nesting that the JSON parser takes."""
 
@@ -48,7 +57,9 @@ class Signature:
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
-        return compact_schema(self.model.model_json_schema(by_alias=True))
+        """What a client is told. The check is stricter in one way, and takes a null for what may be left out."""
+        schema = compact_schema(self.model.model_json_schema(by_alias=True))
+        return {"additionalProperties": False, **cast("dict[str, Any]", _told(schema))}
 
     @cached_property
     def result(self) -> TypeAdapter[Any]:
@@ -56,18 +67,15 @@ class Signature:
 
     @cached_property
     def output_schema(self) -> dict[str, Any] | None:
-        """The outline of the result, if it is an object (the protocol wants an object at the root).
+        """That the result is an object, if it is one (the protocol wants an object at the root).
 
-        Only the first level: every client pays for the whole schema with each conversation, and a model reads the result itself.
+        No more than that: every client pays for the schema with each conversation, and a model reads the result itself.
         """
         try:
             schema = compact_schema(self.result.json_schema(by_alias=True, mode="serialization"))
         except PydanticInvalidForJsonSchema:
             return None
-        if schema.get("type") != "object":
-            return None
-        properties = cast("dict[str, dict[str, Any]]", schema.get("properties", {}))
-        return {"type": "object", "properties": {name: _outline(body) for name, body in properties.items()}}
+        return {"type": "object"} if schema.get("type") == "object" else None
 
     @cached_property
     def names(self) -> dict[str, str]:
@@ -81,7 +89,7 @@ class Signature:
         try:
             parsed = self.model.model_validate_json(to_json(given, inf_nan_mode="constants"))
         except (PydanticSerializationError, ValidationError) as error:
-            raise _refusal(given, error) from None
+            raise self._refusal(given, error) from None
         return {name.removesuffix("_"): getattr(parsed, name) for name in type(parsed).model_fields}
 
     def _with_known_names(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,18 +102,39 @@ class Signature:
                 raise InvalidArgument(
                     f"the argument {name!r} is given twice, in two spellings", hint=f"give {name!r} once"
                 )
+            if isinstance(value, list) and len(cast("list[object]", value)) > MOST_ITEMS:
+                raise InvalidArgument(
+                    f"{name}: has {len(cast('list[object]', value)):,} items; at most {MOST_ITEMS:,} are taken",
+                    hint="nothing was done; make several calls, each with a part of them",
+                )
             given[name] = value
         return given
 
+    def _refusal(
+        self, given: Mapping[str, Any], error: PydanticSerializationError | ValidationError
+    ) -> InvalidArgument:
+        if deeper_than(given, DEEPEST):
+            return InvalidArgument(f"the arguments are nested deeper than {DEEPEST} levels", hint="make them flatter")
+        if not isinstance(error, ValidationError):
+            return InvalidArgument(
+                "an argument holds text that is not valid Unicode (a lone surrogate)", hint="send it as plain UTF-8"
+            )
+        count = error.error_count()
+        if count <= MANY_PROBLEMS:
+            return _explained(error.errors(include_url=False, include_context=False), count)
+        try:
+            self.model.model_validate_json(to_json(_beginnings(given), inf_nan_mode="constants"))
+        except ValidationError as first:
+            return _explained(first.errors(include_url=False, include_context=False), count)
+        return _explained([], count)
 
-def _refusal(given: Mapping[str, Any], error: PydanticSerializationError | ValidationError) -> InvalidArgument:
-    if deeper_than(given, DEEPEST):
-        return InvalidArgument(f"the arguments are nested deeper than {DEEPEST} levels", hint="make them flatter")
-    if isinstance(error, ValidationError):
-        return _explained(error)
-    return InvalidArgument(
-        "an argument holds text that is not valid Unicode (a lone surrogate)", hint="send it as plain UTF-8"
-    )
+
+def _beginnings(value: object) -> object:
+    """The same with the first items of each list and object inside the arguments."""
+    if isinstance(value, dict):
+        found = cast("dict[str, object]", value)
+        return {key: _beginnings(found[key]) for key in list(found)[:LOOKED_AT]}
+    return [_beginnings(item) for item in cast("list[object]", value)[:LOOKED_AT]] if isinstance(value, list) else value
 
 
 def signature_of(function: Callable[..., Any]) -> Signature:
@@ -183,14 +212,47 @@ def _null_folded(schema: dict[str, object]) -> dict[str, object]:
     return schema
 
 
-def _outline(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": schema["type"]} if "type" in schema else {}
+def _told(node: object) -> object:
+    """The schema without what every client would pay for and no model needs: whether objects are closed, that optional means or null."""
+    if isinstance(node, list):
+        return [_told(item) for item in cast("list[object]", node)]
+    if not isinstance(node, dict):
+        return node
+    schema = {
+        key: _told(value)
+        for key, value in cast("dict[str, object]", node).items()
+        if key != "additionalProperties" or not isinstance(value, bool)
+    }
+    needed = cast("list[str]", schema.get("required", []))
+    properties = schema.get("properties")
+    if isinstance(properties, dict):
+        optional = cast("dict[str, Any]", properties)
+        schema["properties"] = {name: body if name in needed else _or_absent(body) for name, body in optional.items()}
+    return schema
+
+
+def _or_absent(schema: object) -> object:
+    """The schema of something that may be left out, which is what null would say."""
+    if not isinstance(schema, dict):
+        return schema
+    body = cast("dict[str, Any]", schema)
+    match body.get("type"):
+        case [str(kind), "null"]:
+            return {**body, "type": kind}
+        case _:
+            pass
+    options = body.get("anyOf")
+    if not isinstance(options, list):
+        return body
+    real = [option for option in cast("list[dict[str, Any]]", options) if option != {"type": "null"}]
+    rest = {key: value for key, value in body.items() if key != "anyOf"}
+    return {**real[0], **rest} if len(real) == 1 else {**rest, "anyOf": real}
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:
     """The known name that was probably meant. Of two that are equally near, the one with the same letters: prot is port, not root."""
     lowered = {candidate.lower(): candidate for candidate in known}
-    wanted = name.lower()
+    wanted = name[:LONGEST_NAME].lower()
     found = difflib.get_close_matches(wanted, list(lowered), n=5, cutoff=0.6)
     best = max(found, key=lambda near: (_similarity(wanted, near), sorted(near) == sorted(wanted)), default=None)
     return None if best is None else lowered[best]
@@ -201,28 +263,35 @@ def _similarity(one: str, other: str) -> float:
 
 
 def _unknown(name: str, known: Sequence[str]) -> InvalidArgument:
-    shown = name if len(name) <= SHOWN_VALUE_CHARS else name[:SHOWN_VALUE_CHARS] + "…"
-    meant = nearest(name, known)
+    shown = clean(name[:SHOWN_VALUE_CHARS]).text + ("…" if len(name) > SHOWN_VALUE_CHARS else "")
+    meant = nearest(shown, known)
     takes = ", ".join(known) if known else "no arguments"
     return InvalidArgument(
         f"unknown argument {shown!r}",
-        hint=f"did you mean {meant!r}?" if meant else f"this tool takes: {takes}",
-        details={"argument": shown, "nearest": meant, "known": list(known)},
+        hint=(f"did you mean {meant!r}? " if meant else "") + f"this tool takes: {takes}",
+        details={"argument": shown, "nearest": meant},
     )
 
 
-def _explained(error: ValidationError) -> InvalidArgument:
-    problems = [
-        {"argument": ".".join(str(part) for part in problem["loc"]) or "arguments", "problem": _sentence(problem)}
-        for problem in error.errors(include_url=False, include_context=False)
+def _explained(problems: Sequence[Any], count: int) -> InvalidArgument:
+    """The first problems in words, and how many there are in all."""
+    shown = [
+        f"{_place(problem['loc']) or 'arguments'}: {_sentence(problem)}" for problem in problems[:MAX_PROBLEMS_SHOWN]
     ]
-    shown = "; ".join(f"{p['argument']}: {p['problem']}" for p in problems[:MAX_PROBLEMS_SHOWN])
-    more = len(problems) - MAX_PROBLEMS_SHOWN
+    more = count - len(shown)
+    if not shown:
+        shown = [f"{count} values in the arguments are missing or of the wrong kind"]
+    elif more > 0:
+        shown.append(f"and {more} more")
     return InvalidArgument(
-        shown + (f"; and {more} more" if more > 0 else ""),
+        "; ".join(shown),
         hint="nothing was done; call again with these changed",
-        details={"problems": problems[:MAX_PROBLEMS_SHOWN]},
     )
+
+
+def _place(location: Sequence[int | str]) -> str:
+    """Where in the arguments. Keys inside them are the caller's own words."""
+    return ".".join(clean(str(part)[:SHOWN_VALUE_CHARS]).text for part in location)
 
 
 def _sentence(problem: Any) -> str:  # noqa: ANN401 - pydantic's ErrorDetails has no public home

@@ -5,7 +5,7 @@
     ├── InvalidUri                  INVALID_URI           a resource address that cannot be read as one
     ├── NotFound                    NOT_FOUND             no such thing, or not yours
     ├── Conflict                    CONFLICT              it changed under you, or it exists already
-    ├── Forbidden                   INSUFFICIENT_SCOPE    the token may not do this
+    ├── Forbidden                   INSUFFICIENT_SCOPE    the caller may not do this
     ├── LimitReached                CAPACITY_LIMIT_REACHED
     ├── Unavailable                 UNAVAILABLE           a part we depend on does not answer (retryable)
     ├── DeadlineExceeded            TIMEOUT               it took longer than allowed (retryable)
@@ -15,9 +15,11 @@ Anything else that is raised is a crash: the log gets the traceback, the caller 
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 INTERNAL_ERROR = "INTERNAL_ERROR"
+INTERNAL_HINT = "look whether it happened before you make the call again; if it fails again, tell the operator this id"
 INTERNAL_MESSAGE = "cellwright failed inside; the operator's log has the details under this request's id"
 
 
@@ -44,13 +46,13 @@ class CellwrightError(Exception):
 
     def as_json(self) -> dict[str, object]:
         """The failure as data, the same shape for every tool and resource."""
-        return {
+        told: dict[str, object] = {
             "code": self.code,
             "message": self.message,
             "hint": self.hint,
             "retryable": self.retryable,
-            "details": self.details,
         }
+        return {**told, "details": self.details} if self.details else told
 
 
 class InvalidArgument(CellwrightError):
@@ -76,7 +78,7 @@ class Conflict(CellwrightError):
 
 class Forbidden(CellwrightError):
     code = "INSUFFICIENT_SCOPE"
-    meaning = "The token does not carry the scope that this needs."
+    meaning = "The token does not carry the scope that this needs, or Jupyter's authorizer does not allow it."
 
 
 class LimitReached(CellwrightError):
@@ -98,9 +100,34 @@ class DeadlineExceeded(CellwrightError):
     rpc_code = -32603
 
 
+class Crash(CellwrightError):
+    """What is told of a failure that nobody foresaw."""
+
+    code = INTERNAL_ERROR
+    meaning = "cellwright failed inside. The operator's log has the details; the same call may or may not work again."
+    rpc_code = -32603
+
+
 class ConfigError(CellwrightError):
     code = "CONFIG_ERROR"
     meaning = "A setting, flag, environment variable or configuration file is wrong; the program does not start."
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorCode:
+    """What a code means, for who meets it in an answer."""
+
+    code: str
+    meaning: str
+    retryable: bool = False
+
+
+def error_codes() -> dict[str, ErrorCode]:
+    """Every code that a failure of ours has, by its name."""
+    codes: dict[str, ErrorCode] = {}
+    for kind in error_types():
+        codes.setdefault(kind.code, ErrorCode(kind.code, kind.meaning, kind.retryable))
+    return codes
 
 
 def error_types() -> list[type[CellwrightError]]:

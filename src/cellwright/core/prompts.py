@@ -1,6 +1,7 @@
 """Prompts: texts that a person picks in a client to set an agent to work."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from cellwright.core.types import Call
@@ -11,6 +12,23 @@ Complete = Callable[[Call, str, str], Awaitable[Sequence[str]]]
 
 async def _nothing_to_offer(_call: Call, _argument: str, _prefix: str) -> Sequence[str]:
     return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of a text for agents. It is left out where a tool that it names is not offered."""
+
+    text: str
+    needs: frozenset[str] = frozenset()
+
+
+def passage(text: str, *needs: str) -> Passage:
+    return Passage(text, frozenset(needs))
+
+
+def composed(passages: Iterable[Passage], offered: AbstractSet[str]) -> str:
+    """The text for who is offered these tools."""
+    return "".join(passage.text for passage in passages if passage.needs <= offered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +44,8 @@ class Prompt:
     title: str
     description: str
     arguments: tuple[PromptArgument, ...]
-    write: Callable[[Mapping[str, str]], str]
-    """The text with these arguments, or InvalidArgument that says which is missing or unknown."""
+    write: Callable[[Mapping[str, str], AbstractSet[str]], str]
+    """The text with these arguments for who is offered these tools, or InvalidArgument that says which is missing or unknown."""
     complete: Complete = _nothing_to_offer
+    tools: frozenset[str] = frozenset()
+    """What it cannot do without: it is shown to those who are offered all of them."""

@@ -20,6 +20,7 @@ class ResourceInfo:
     name: str
     description: str = ""
     mime_type: str = "text/plain"
+    meta: dict[str, object] = field(default_factory=dict[str, object])
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ A tool function takes the service of its part first, then, if it wants them, the
 Annotations, scopes and `--read-only` follow from the effect, so they cannot lie.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
@@ -53,11 +53,19 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class DataAsText:
+    """The place of the data, as compact JSON, among the other content of a reply."""
+
+
+Content = str | Image | Link | DataAsText
+
+
+@dataclass(frozen=True, slots=True)
 class Reply(Generic[T]):
     """A result whose text or pictures differ from its data. Most tools simply return the data."""
 
     data: T
-    content: tuple[str | Image | Link, ...] | None = None
+    content: tuple[Content, ...] | None = None
     """What the model reads; None means the data as compact JSON."""
     failed: bool = False
     """True when the call worked but what it ran did not (a cell that raised)."""
@@ -75,12 +83,16 @@ class Tool:
     destructive: bool = False
     """A write that loses something which cannot be had back by another call."""
     idempotent: bool = False
-    long: bool = False
-    """May take more than a few seconds: offered as a task to clients that know tasks."""
+    long: bool | str = False
+    """May take more than a few seconds: offered as a task to clients that know tasks. A name: only a call that gives this argument."""
     aliases: tuple[str, ...] = ()
     """Older or seed-given names that may be called but are not listed."""
     view: str = ""
     """The `ui://` resource in which a host may show the results to a person."""
+
+    def may_take_long(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether a call with these arguments may take more than a few seconds."""
+        return self.long in arguments if isinstance(self.long, str) else self.long
 
 
 def read(
@@ -98,7 +110,7 @@ def write(
     name: str = "",
     destructive: bool = False,
     idempotent: bool = False,
-    long: bool = False,
+    long: bool | str = False,
     aliases: tuple[str, ...] = (),
 ) -> Tool:
     """A tool that changes documents or stored things."""

@@ -15,6 +15,8 @@ class Scope(StrEnum):
 
 
 ALL_SCOPES = frozenset(Scope)
+PRINCIPAL_KEY = "cellwright.principal"
+"""Where the scope of a request over HTTP has who calls."""
 
 
 class Secret:
@@ -44,14 +46,27 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True)
+class Leave:
+    """Something that the server we run inside of lets people do, or not: an action on a resource, both in its own words."""
+
+    action: str
+    resource: str
+
+
+@dataclass(frozen=True, slots=True)
 class Principal:
     """Who calls. Made only by a verifier (or for the local user on stdio), passed down, never looked up."""
 
     id: str
     scopes: frozenset[Scope]
+    leaves: frozenset[Leave] | None = None
+    """What the server we run inside of lets them do there; None where no server says so, and scopes alone count."""
 
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes
+
+    def has(self, leave: Leave) -> bool:
+        return self.leaves is None or leave in self.leaves
 
 
 ReportProgress = Callable[[float, float | None, str], Awaitable[None]]
@@ -74,6 +89,9 @@ class Call:
     report: ReportProgress = _no_progress
     may_have_left: bool = False
     """Whether a cancelled call may only mean a lost connection: the 2026 era over HTTP has one sign for both. What runs goes on."""
+
+    wish: object = None
+    """The request's own choice of tools, as the catalogue reads it; None if it made none."""
 
     @property
     def session(self) -> str:

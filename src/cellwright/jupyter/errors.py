@@ -1,6 +1,6 @@
 """What can go wrong between us and a Jupyter server."""
 
-from cellwright.core.errors import CellwrightError, Unavailable
+from cellwright.core.errors import CellwrightError, NotFound, Unavailable
 
 
 class UnknownOutcome(CellwrightError):
@@ -23,3 +23,10 @@ class JupyterDenied(CellwrightError):
 
 class RoomLost(Unavailable):
     """The shared document's connection ended before anything was sent."""
+
+
+def not_there(about: str, server: str) -> NotFound:
+    """A file, folder, kernel or session that the server does not have, with the tool that shows what there is of its kind."""
+    running = about.startswith(("kernel", "session"))
+    hint = "get_nb_stat shows which kernel a notebook has" if running else "list_nbs shows the notebooks there are"
+    return NotFound(f"no {about} on the Jupyter server {server}", hint=hint)

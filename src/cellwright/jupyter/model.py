@@ -1,13 +1,20 @@
 """What a Jupyter server has, as values: files, cells, outputs, kernels, sessions."""
 
-import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast, overload
 
 JsonObject = dict[str, Any]
+
+MOST_FOLDERS = 50_000
+"""How many folders of this machine a walk looks into."""
+WALK_SECONDS = 10.0
+"""How long it may take."""
+MOST_FOLDERS_ASKED = 5_000
+"""The same where a server has to be asked for each."""
+WALK_SECONDS_ASKING = 30.0
 
 
 class FileKind(StrEnum):
@@ -51,12 +58,50 @@ class FileInfo:
         return self.path.rpartition("/")[2]
 
 
-class Found(NamedTuple):
+class FoundFile(NamedTuple):
     """A file or folder by name. `info` is there if it cost nothing; `describe` fills it in."""
 
     path: str
     kind: FileKind
     info: FileInfo | None = None
+
+
+class FoundFiles(Sequence[FoundFile]):
+    """Files that were found, by path."""
+
+    complete: bool = True
+    """Whether these are all: a walk ends after so many folders, and so much time."""
+
+
+class FoundList(FoundFiles):
+    """Files that were found, as they are."""
+
+    def __init__(self, files: list[FoundFile], *, complete: bool = True) -> None:
+        self._files = files
+        self.complete = complete
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    @overload
+    def __getitem__(self, index: int) -> FoundFile: ...
+    @overload
+    def __getitem__(self, index: slice) -> "FoundList": ...
+    def __getitem__(self, index: int | slice) -> "FoundFile | FoundList":
+        if isinstance(index, slice):
+            return FoundList(self._files[index], complete=self.complete)
+        return self._files[index]
+
+
+@dataclass(frozen=True, slots=True)
+class FileListing:
+    """Files that were found, how old that knowledge is, and what was left out."""
+
+    files: FoundFiles
+    age_seconds: float | None = None
+    """Since when it was asked for; None if that was now."""
+    cut: str = ""
+    """What was left out and how to get it; empty if nothing was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +164,7 @@ class CellHead:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class LiveCell:
     """A cell as it was at one moment."""
 
     index: int
@@ -152,6 +197,12 @@ class KernelSpec:
     language: str
     resources: Mapping[str, str]
     is_default: bool = False
+    interpreter: str = ""
+    """The program that runs Python code in it; empty if that is not known, or it is no Python."""
+    version: str = ""
+    """Of that Python, if it is known without running it."""
+    origin: str = ""
+    """Where it comes from, in words, if it is one of the workspace's own environments or ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +225,6 @@ class SessionInfo:
     name: str
     type: str
     kernel: KernelInfo | None
-
-
-def revision_of(source: str) -> str:
-    """A short name for this exact text."""
-    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:10]
 
 
 def timestamp(text: str) -> datetime:

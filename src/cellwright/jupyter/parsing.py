@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from cellwright.core.errors import InvalidArgument
-from cellwright.core.sight import spelt
+from cellwright.core.text.sight import spelt
 from cellwright.jupyter.model import FileInfo, FileKind, JsonObject, KernelInfo, KernelSpec, SessionInfo, timestamp
 
 
@@ -55,14 +55,35 @@ def kernel_spec(name: str, model: JsonObject, *, is_default: bool) -> KernelSpec
     spec = cast("JsonObject", model.get("spec") or {})
     found = cast("dict[str, Any]", model.get("resources") or {})
     resources = {file: str(place) for file, place in found.items()}
+    metadata = cast("JsonObject", spec.get("metadata") or {})
+    about = cast("JsonObject", metadata.get("cellwright") or {})
     return KernelSpec(
-        name, str(spec.get("display_name") or name), str(spec.get("language") or ""), resources, is_default
+        name,
+        str(spec.get("display_name") or name),
+        str(spec.get("language") or ""),
+        resources,
+        is_default,
+        str(about.get("interpreter") or _python_in(spec.get("argv"))),
+        str(about.get("version") or ""),
+        str(about.get("origin") or ""),
     )
 
 
+def _python_in(argv: object) -> str:
+    """The interpreter in the command of a Python kernel. A bare name means the Jupyter server's own, whose path is not told."""
+    words = [str(word) for word in cast("list[object]", argv)] if isinstance(argv, list) else []
+    starts_python = any(word in ("ipykernel", "ipykernel_launcher") for word in words)
+    return words[0] if starts_python and ("/" in words[0] or "\\" in words[0]) else ""
+
+
+def spec_named(name: str, specs: Iterable[KernelSpec], url: str) -> KernelSpec:
+    """The kernel of this name, if there is one. Jupyter itself has no good words for one that there is not."""
+    found = {spec.name: spec for spec in specs}
+    if name not in found:
+        raise InvalidArgument(f"no kernel named {name!r} on {url}", hint=f"There are: {', '.join(found) or 'none'}")
+    return found[name]
+
+
 def known_kernel(name: str, specs: Iterable[KernelSpec], url: str) -> str:
-    """The name, if there is such a kernel. Jupyter itself has no good words for one that there is not."""
-    names = [spec.name for spec in specs]
-    if name not in names:
-        raise InvalidArgument(f"no kernel named {name!r} on {url}", hint=f"There are: {', '.join(names) or 'none'}")
-    return name
+    """The name, if there is such a kernel."""
+    return spec_named(name, specs, url).name

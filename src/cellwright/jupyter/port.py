@@ -8,18 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cellwright.jupyter.kernel_channel import KernelChannel
+from cellwright.jupyter.files.paths import DocPath, NotebookPath
+from cellwright.jupyter.kernels.channel import KernelChannel
 from cellwright.jupyter.model import (
     FileContent,
     FileInfo,
     FileKind,
-    Found,
+    FileListing,
+    FoundFile,
+    FoundFiles,
     KernelInfo,
     KernelSpec,
     RoomKind,
     SessionInfo,
 )
-from cellwright.jupyter.paths import DocPath, NotebookPath
 
 
 class RoomClosed(Exception):
@@ -102,8 +104,15 @@ class Documents(Protocol):
         """The base URL that people use in a browser, without a slash at its end."""
         ...
 
-    async def live(self) -> bool:
-        """Whether documents are shared here: if so, an open document's file is never written directly."""
+    async def pages(self) -> str | None:
+        """Where people's browsers show files: the address before a file's path. None if this server shows no pages."""
+        ...
+
+    async def live(self, *, now: bool = False) -> bool:
+        """Whether documents are shared here: if so, an open document's file is never written directly.
+
+        `now`: asked once more, for a server may have been restarted since it was asked.
+        """
         ...
 
     async def join(self, path: DocPath, kind: RoomKind) -> RoomAccess:
@@ -125,16 +134,20 @@ class Documents(Protocol):
         """All files and folders below `folder`, by path."""
         ...
 
-    async def find(self, folder: DocPath | None, suffix: str = "") -> Sequence[Found]:
+    async def find(self, folder: DocPath | None, suffix: str = "") -> FoundFiles:
         """Names only, which is much faster: files below `folder` that end with `suffix`, by path; else all, with folders."""
         ...
 
-    async def describe(self, found: Sequence[Found]) -> Sequence[FileInfo]:
+    async def listing(self, folder: DocPath | None, suffix: str = "", *, refresh: bool = False) -> FileListing:
+        """What `find` finds, with its age where a server far away was asked some time ago; `refresh` asks it now."""
+        ...
+
+    async def describe(self, found: Sequence[FoundFile]) -> Sequence[FileInfo]:
         """More about some of what was found; what is gone by now is left out."""
         ...
 
 
-class Kernels(Protocol):
+class JupyterKernels(Protocol):
     """Kernels, and the sessions that bind them to notebooks."""
 
     @property
@@ -180,7 +193,7 @@ class Jupyter(Protocol):
     def documents(self) -> Documents: ...
 
     @property
-    def kernels(self) -> Kernels: ...
+    def kernels(self) -> JupyterKernels: ...
 
     async def about(self) -> Mapping[str, object]:
         """What is known of the servers, for people: versions, whether documents are shared."""

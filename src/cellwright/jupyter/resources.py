@@ -1,5 +1,6 @@
 """`jupyter://`: a notebook's outline, its cells, and single outputs in full, as they are in the live document."""
 
+import asyncio
 import base64
 import binascii
 import json
@@ -8,20 +9,25 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from urllib.parse import unquote
 
-from cellwright.core.clean import clean, clean_html
 from cellwright.core.errors import InvalidUri, NotFound
 from cellwright.core.resources import Changes, Content, ResourceInfo, ResourceTemplate, ResourceUpdated
-from cellwright.core.sight import seen
+from cellwright.core.text.clean import clean, clean_html
+from cellwright.core.text.counting import counted
+from cellwright.core.text.cutting import cut_text
+from cellwright.core.text.sight import seen
 from cellwright.core.types import Call
-from cellwright.jupyter.model import Cell, DataOutput, ErrorOutput, Output, RoomKind, StreamOutput
-from cellwright.jupyter.notebook import Notebook
-from cellwright.jupyter.paths import DocPath, NotebookPath
-from cellwright.jupyter.ranges import by_id
-from cellwright.jupyter.rooms import DocumentChanged, OpenDocument
+from cellwright.jupyter.documents.rooms import DocumentChanged, OpenDocument
+from cellwright.jupyter.files.paths import DocPath, NotebookPath
+from cellwright.jupyter.model import DataOutput, ErrorOutput, LiveCell, Output, RoomKind, StreamOutput
+from cellwright.jupyter.notebooks.notebook import LiveNotebook
+from cellwright.jupyter.notebooks.shapes import PICTURES, cell_uri
+from cellwright.jupyter.notebooks.whole import read_cell
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.shapes import PICTURES, cell_uri
+from cellwright.notebook.addressing import by_id
 
 SCHEME = "jupyter"
+MOST_CHARACTERS = 2_000_000
+"""Of a source or an output: nobody reads more, and to send it takes long. What is left out is counted."""
 _ADDRESS = re.compile(r"jupyter://(?P<path>.+\.ipynb)(?:/cells/(?P<cell>[^/]+)(?:/outputs/(?P<number>[0-9]{1,6}))?)?")
 CELL_MIMES = {"code": "text/plain", "markdown": "text/markdown", "raw": "text/plain"}
 # Of an output in several forms, the first of these is given.
@@ -52,8 +58,12 @@ class NotebookResources:
 
     def templates(self) -> Sequence[ResourceTemplate]:
         return [
-            ResourceTemplate("jupyter://{+path}", "notebook", "A line per cell of a live notebook", "text/plain"),
-            ResourceTemplate("jupyter://{+path}/cells/{id}", "cell", "The source of a cell", "text/plain"),
+            ResourceTemplate(
+                "jupyter://{+path}", "notebook", "A line per cell of a live notebook; can be watched", "text/plain"
+            ),
+            ResourceTemplate(
+                "jupyter://{+path}/cells/{id}", "cell", "The source of a cell; can be watched", "text/plain"
+            ),
             ResourceTemplate(
                 "jupyter://{+path}/cells/{id}/outputs/{n}", "output", "One output in full, pictures as bytes", "*/*"
             ),
@@ -63,7 +73,9 @@ class NotebookResources:
         """The notebooks that are open now: listing must not start a server."""
         del call
         return [
-            ResourceInfo(f"jupyter://{path.quoted}", path.text, "Outline of an open notebook", "text/plain")
+            ResourceInfo(
+                f"jupyter://{path.quoted}", path.text, "Outline of an open notebook; can be watched", "text/plain"
+            )
             for path in self._notebooks.open_notebooks()
         ]
 
@@ -75,8 +87,12 @@ class NotebookResources:
                 lines = view.whole_outline()
                 meta: dict[str, object] = {"cell_count": view.cell_count, "live": document.live, "path": path.text}
                 return [Content("\n".join(lines), "text/plain", meta)]
-            cell = view.cell(by_id(cell_id))
-            return [_source(cell) if number is None else _output(cell, number)]
+            index = view.resolve([by_id(cell_id)])[0]
+            cell = await read_cell(view, index)
+        # In a thread: an output of megabytes takes seconds to clean.
+        return [
+            await asyncio.to_thread(_source, cell) if number is None else await asyncio.to_thread(_output, cell, number)
+        ]
 
     async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
         path, cell_id, number = _parsed(uri)
@@ -88,9 +104,9 @@ class NotebookResources:
         return self._held(call, path)
 
     @asynccontextmanager
-    async def _held(self, call: Call, path: NotebookPath) -> AsyncGenerator[OpenDocument[Notebook]]:
+    async def _held(self, call: Call, path: NotebookPath) -> AsyncGenerator[OpenDocument[LiveNotebook]]:
         """Changes are only heard of while the document is open."""
-        async with self._notebooks.open(call, path) as document:
+        async with self._notebooks.open(call, path, looks=True) as document:
             yield document
 
     async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:
@@ -117,7 +133,7 @@ def _parsed(uri: str) -> tuple[NotebookPath, str | None, int | None]:
     return path, unquote(cell) if cell else None, int(number) if number else None
 
 
-def _source(cell: Cell) -> Content:
+def _source(cell: LiveCell) -> Content:
     mime = CELL_MIMES.get(cell.head.cell_type, "text/plain")
     meta: dict[str, object] = {
         "index": cell.index,
@@ -126,25 +142,26 @@ def _source(cell: Cell) -> Content:
         "execution_count": cell.head.execution_count,
         "outputs": len(cell.outputs),
     }
-    return Content(seen(cell.source).text, mime, meta)
+    return Content(_bounded(seen(cell.source).text), mime, meta)
 
 
-def _output(cell: Cell, number: int) -> Content:
+def _output(cell: LiveCell, number: int) -> Content:
     if number >= len(cell.outputs):
         raise NotFound(
-            f"cell {cell.id} has {len(cell.outputs)} outputs, counted from 0", hint="read the cell for what there is"
+            f"cell {cell.id} has {counted(len(cell.outputs), 'output')}, counted from 0",
+            hint="read the cell for what there is",
         )
     output: Output = cell.outputs[number]
     match output:
         case StreamOutput():
-            return Content(clean(output.text).text, "text/plain", {"name": output.name})
+            return Content(_bounded(clean(output.text).text), "text/plain", {"name": output.name})
         case ErrorOutput():
             text = "\n".join(output.traceback) or f"{output.name}: {output.value}"
-            return Content(clean(text).text, "text/plain", {"ename": output.name})
+            return Content(_bounded(clean(text).text), "text/plain", {"ename": output.name})
         case DataOutput():
             return _data(output)
         case _:
-            return Content(clean(str(dict(output.raw))).text, "text/plain")
+            return Content(_bounded(clean(_written(dict(output.raw))).text), "text/plain")
 
 
 def _data(output: DataOutput) -> Content:
@@ -156,5 +173,14 @@ def _data(output: DataOutput) -> Content:
         except binascii.Error:
             raise NotFound("this output is not valid base64", hint="run the cell again") from None
     if not isinstance(value, str):
-        return Content(json.dumps(value, ensure_ascii=False), "application/json")
-    return Content((clean_html(value) if mime == "text/html" else clean(value)).text, mime)
+        return Content(_bounded(_written(value)), "application/json")
+    return Content(_bounded((clean_html(value) if mime == "text/html" else clean(value)).text), mime)
+
+
+def _written(value: object) -> str:
+    # Piece by piece this is written in Python, which lets others work in between.
+    return "".join(json.JSONEncoder(ensure_ascii=False).iterencode(value))
+
+
+def _bounded(text: str) -> str:
+    return cut_text(text, MOST_CHARACTERS)

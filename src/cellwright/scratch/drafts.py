@@ -7,18 +7,20 @@ from typing import Any, cast
 
 from cellwright.core.errors import InvalidArgument, LimitReached
 from cellwright.core.nesting import deeper_than
+from cellwright.core.text.counting import counted
+from cellwright.notebook.model import Cell, Check
 from cellwright.scratch.model import (
     MAX_NAME,
-    Cell,
-    CellDraft,
     InvalidId,
     JsonObject,
-    Limits,
+    PadCellDraft,
     PadDraft,
+    PadLimits,
     SharedSchema,
     checked_id,
     checked_namespace,
     checked_tags,
+    kind_of,
 )
 from cellwright.scratch.rows import dumped
 from cellwright.scratch.store import new_id
@@ -30,12 +32,13 @@ METADATA_SETTING = "--scratch-max-metadata-bytes"
 SCHEMA_SETTING = "--scratch-max-schema-bytes"
 
 
-def new_cells(drafts: Sequence[CellDraft], limits: Limits) -> list[Cell]:
+def new_cells(drafts: Sequence[PadCellDraft], limits: PadLimits) -> list[Cell]:
     """Cells ready to be stored, each with an id that no other of them has."""
     if limits.cells and len(drafts) > limits.cells:
         raise LimitReached(
-            f"{len(drafts)} cells are more than {limits.cells}, the limit of --scratch-max-cells",
+            f"a pad holds at most {counted(limits.cells, 'cell')} (--scratch-max-cells), not {len(drafts)}",
             details={"limit": limits.cells},
+            hint="make several pads of it",
         )
     cells: list[Cell] = []
     seen: set[str] = set()
@@ -47,20 +50,20 @@ def new_cells(drafts: Sequence[CellDraft], limits: Limits) -> list[Cell]:
         seen.add(cell_id)
         cells.append(
             Cell(
-                cell_id,
-                index,
-                checked.language,
+                kind_of(checked.language),
                 checked.content,
-                checked.metadata or {},
-                checked.tags or (),
-                checked.json_schema,
-                checked.validate,
+                checked.language,
+                id=cell_id,
+                metadata=checked.metadata or {},
+                tags=checked.tags or (),
+                check=Check(checked.json_schema, checked.validate),
+                index=index,
             )
         )
     return cells
 
 
-def checked_draft(draft: CellDraft, limits: Limits) -> CellDraft:
+def checked_draft(draft: PadCellDraft, limits: PadLimits) -> PadCellDraft:
     """The cell within its limits; tags of the metadata and tags beside it are the same thing."""
     language = draft.language.strip()
     if not language or len(language) > MAX_LANGUAGE or not language.isprintable():
@@ -76,7 +79,7 @@ def checked_draft(draft: CellDraft, limits: Limits) -> CellDraft:
         _within(_size(metadata, "metadata"), limits.metadata_bytes, "the cell's metadata", METADATA_SETTING)
     if draft.json_schema is not None:
         _within(_size(draft.json_schema, "json_schema"), limits.schema_bytes, "json_schema", SCHEMA_SETTING)
-    return CellDraft(
+    return PadCellDraft(
         language,
         draft.content,
         draft.cell_id,
@@ -99,10 +102,12 @@ def _without_tags(metadata: JsonObject) -> tuple[JsonObject, tuple[str, ...] | N
     return rest, tuple(cast("list[str]", given))
 
 
-def pad_draft(metadata: Mapping[str, Any], limits: Limits) -> tuple[PadDraft, list[SharedSchema]]:
+def pad_draft(metadata: Mapping[str, Any], limits: PadLimits) -> tuple[PadDraft, list[SharedSchema]]:
     """A pad's metadata as the caller gives it: the canonical keys apart, the rest as it is."""
     _within(_size(metadata, "metadata"), limits.metadata_bytes, "metadata", METADATA_SETTING)
     rest, tags = _without_tags(dict(metadata))
+    # Reading shows it among the metadata; it follows from the cells.
+    rest.pop("cell_tags", None)
     texts = {name: _text(rest.pop(name, None), name) for name in ("title", "description", "summary", "namespace")}
     schemas = _seeded(rest.pop("schemas", None), limits)
     namespace = texts.pop("namespace")
@@ -115,14 +120,17 @@ def pad_draft(metadata: Mapping[str, Any], limits: Limits) -> tuple[PadDraft, li
     return about, schemas
 
 
-def _seeded(given: object, limits: Limits) -> list[SharedSchema]:
+def _seeded(given: object, limits: PadLimits) -> list[SharedSchema]:
     if given is None:
         return []
     if not isinstance(given, dict):
-        raise InvalidArgument("metadata.schemas is not an object of name to schema")
+        raise InvalidArgument(
+            "metadata.schemas is not an object of name to schema",
+            hint='for example {"schemas": {"name": {"type": "object"}}}',
+        )
     if limits.schemas and len(cast("dict[str, object]", given)) > limits.schemas:
         raise LimitReached(
-            f"{len(cast('dict[str, object]', given))} schemas are more than {limits.schemas}, the limit of --scratch-max-schemas",
+            f"a pad holds at most {counted(limits.schemas, 'schema')} (--scratch-max-schemas), not {len(cast('dict[str, object]', given))}",
             hint="leave out those that no cell refers to",
             details={"limit": limits.schemas},
         )
@@ -138,7 +146,7 @@ def _seeded(given: object, limits: Limits) -> list[SharedSchema]:
     return found
 
 
-def schema_draft(given: Mapping[str, Any], limits: Limits) -> tuple[SharedSchema, bool]:
+def schema_draft(given: Mapping[str, Any], limits: PadLimits) -> tuple[SharedSchema, bool]:
     """A shared schema as the caller gives it, without a name if none was given, and whether it names one by id."""
     unknown = sorted(set(given) - {"id", "name", "description", "schema"})
     if unknown:
@@ -152,7 +160,9 @@ def schema_draft(given: Mapping[str, Any], limits: Limits) -> tuple[SharedSchema
         )
     body = given.get("schema")
     if not isinstance(body, dict):
-        raise InvalidArgument("schema.schema is not a JSON Schema object")
+        raise InvalidArgument(
+            "schema.schema is not a JSON Schema object", hint='for example {"name": "n", "schema": {"type": "object"}}'
+        )
     _within(_size(given, "schema"), limits.schema_bytes, "the schema", SCHEMA_SETTING)
     if name is not None and len(name) > MAX_NAME:
         raise InvalidArgument(f"schema.name is longer than {MAX_NAME} characters", hint="put more into description")
@@ -165,7 +175,7 @@ def _text(given: object, name: str) -> str | None:
     if given is None:
         return None
     if not isinstance(given, str):
-        raise InvalidArgument(f"{name} is not text")
+        raise InvalidArgument(f"{name} is not text", hint="give it as a string")
     _no_nul(given, name)
     return given.strip() or None
 
@@ -191,7 +201,9 @@ def _encoded(text: str, name: str) -> int:
     try:
         return len(text.encode())
     except UnicodeEncodeError:
-        raise InvalidArgument(f"{name} holds half of a surrogate pair, which is no character") from None
+        raise InvalidArgument(
+            f"{name} holds half of a surrogate pair, which is no character", hint="send the text as plain UTF-8"
+        ) from None
 
 
 def _within(size: int, limit: int, what: str, setting: str) -> None:
@@ -199,4 +211,5 @@ def _within(size: int, limit: int, what: str, setting: str) -> None:
         raise LimitReached(
             f"{what} has {size} bytes, more than {limit}, the limit of {setting}",
             details={"size": size, "limit": limit},
+            hint="split it, or keep only what is needed",
         )

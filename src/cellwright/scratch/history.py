@@ -1,27 +1,42 @@
 """Earlier versions of a pad. Each change keeps how to undo it, which is small; an earlier version is reached by undoing backwards."""
 
+import re
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import cast
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 from cellwright.core.errors import NotFound
+from cellwright.notebook.model import Cell
 from cellwright.scratch import rows
-from cellwright.scratch.model import Cell, JsonObject, Pad, PadDraft, SharedSchema
-from cellwright.scratch.rows import PadKey
+from cellwright.scratch.model import JsonObject, Pad, PadDraft, SharedSchema, iso_time
+from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Transaction
 
-State = tuple[PadDraft, list[Cell], list[SharedSchema]]
+HISTORY_KEPT = 100
+_WIDE = re.compile("[\U00010000-\U0010ffff]")
+State = tuple[PadDraft, Sequence[Cell], Sequence[SharedSchema]]
+
+
+def state_of(tx: Transaction, key: NotebookKey, pad: Pad) -> State:
+    """The whole pad as it is now."""
+    return pad.about, rows.read_cells(tx, key), rows.read_schemas(tx, key)
+
+
+def bytes_of_state(state: State) -> int:
+    about, cells, schemas = state
+    return rows.bytes_of_about(about) + sum(map(rows.bytes_of_cell, cells)) + sum(map(rows.bytes_of_schema, schemas))
 
 
 class Undo:
     """How to take a change back, as JSON: made here, read here."""
 
     @staticmethod
-    def whole(tx: Transaction, key: PadKey, pad: Pad) -> JsonObject:
+    def whole(state: State) -> JsonObject:
+        about, cells, schemas = state
         return {
-            "about": rows.about_as_json(pad.about),
-            "cells": [rows.cell_as_json(cell) for cell in rows.read_cells(tx, key)],
-            "schemas": [_schema_as_json(schema) for schema in rows.read_schemas(tx, key)],
+            "about": rows.about_as_json(about),
+            "cells": [rows.cell_as_json(cell) for cell in cells],
+            "schemas": [_schema_as_json(schema) for schema in schemas],
         }
 
     @staticmethod
@@ -41,20 +56,12 @@ class Undo:
         return {"schema": {"id": schema_id, "before": _schema_as_json(before) if before else None}}
 
     @staticmethod
-    def state_at(tx: Transaction, key: PadKey, pad: Pad, version: int) -> State:
-        """The pad as it was when it had this version."""
-        state: State = (pad.about, rows.read_cells(tx, key), rows.read_schemas(tx, key))
-        undone = pad.version
-        changes = tx.rows(
-            "SELECT version, undo FROM pad_changes WHERE tenant = ? AND pad = ? AND version > ? ORDER BY version DESC",
-            key.tenant,
-            key.id,
-            version,
-        )
-        for number, undo in changes:
-            if cast("int", number) != undone:
-                break
-            state = _undone(state, rows.loaded(undo))
+    def state_at(tx: Transaction, key: NotebookKey, state: State, known: int, version: int) -> State:
+        """The pad as it was when it had this version, from the state that it has at one that is known."""
+        undone = known
+        # One after the other: each may hold a whole pad.
+        while undone > version >= 1 and (undo := _undo_of(tx, key, undone)) is not None:
+            state = _undone(state, undo)
             undone -= 1
         if undone != version or version < 1:
             raise NotFound(
@@ -63,8 +70,15 @@ class Undo:
         return state
 
 
+def _undo_of(tx: Transaction, key: NotebookKey, version: int) -> JsonObject | None:
+    row = tx.row(
+        "SELECT undo FROM pad_changes WHERE tenant = ? AND pad = ? AND version = ?", key.owner, key.id, version
+    )
+    return None if row is None else rows.loaded(row[0])
+
+
 def _undone(state: State, undo: JsonObject) -> State:
-    about, cells, schemas = state
+    about, cells, schemas = state[0], list(state[1]), list(state[2])
     if "about" in undo:
         about = rows.about_from_json(undo["about"])
     if "cells" in undo:
@@ -83,35 +97,80 @@ def _undone(state: State, undo: JsonObject) -> State:
     return about, [replace(cell, index=index) for index, cell in enumerate(cells)], schemas
 
 
-def record(tx: Transaction, key: PadKey, version: int, now: int, what: str, undo: JsonObject, keep: int) -> None:
-    """Remember a change, and forget the one that is too old now."""
+@dataclass(frozen=True, slots=True)
+class PadChange:
+    """What was done, how to take it back, and for a reader what it was about."""
+
+    what: str
+    undo: JsonObject
+    touched: JsonObject = field(default_factory=dict[str, Any])
+
+
+def changed_fields(before: PadDraft, after: PadDraft) -> list[str]:
+    """Which words about a pad are others now."""
+    old, new = rows.about_as_json(before), rows.about_as_json(after)
+    old, new = {**old.pop("metadata"), **old}, {**new.pop("metadata"), **new}
+    return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+
+
+def moved_cell(before: Cell, after: Cell) -> JsonObject:
+    """A cell that was changed, for a reader: where it is, and where it was if that is elsewhere."""
+    place: JsonObject = {"cell_id": after.id, "index": after.index}
+    return place if before.index == after.index else {**place, "moved_from": before.index}
+
+
+def record(tx: Transaction, key: NotebookKey, version: int, now: int, change: PadChange) -> int:
+    """Remember a change, and forget the one that is too old now. How many bytes more are kept by that."""
+    # One sign beyond the first plane, and a text of a whole pad takes four bytes for every letter.
+    wide = any(_WIDE.search(cell["content"]) for cell in change.undo.get("cells", ()))
+    undo = rows.dumped(change.undo, ascii_only=wide)
+    size = rows.bytes_of_text(undo)
     tx.run(
-        "INSERT INTO pad_changes (tenant, pad, version, at, what, undo) VALUES (?, ?, ?, ?, ?, ?)",
-        key.tenant,
+        "INSERT INTO pad_changes (tenant, pad, version, at, what, undo, touched, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        key.owner,
         key.id,
         version,
         now,
-        what,
-        rows.dumped(undo),
+        change.what,
+        undo,
+        rows.dumped(change.touched),
+        size,
     )
-    if version > keep:
-        oldest = version - keep
-        tx.run("DELETE FROM pad_changes WHERE tenant = ? AND pad = ? AND version <= ?", key.tenant, key.id, oldest)
+    return size - (forget_until(tx, key, version - HISTORY_KEPT) if version > HISTORY_KEPT else 0)
 
 
-def forget_history(tx: Transaction, key: PadKey) -> None:
-    tx.run("DELETE FROM pad_changes WHERE tenant = ? AND pad = ?", key.tenant, key.id)
+def forget_until(tx: Transaction, key: NotebookKey, version: int) -> int:
+    """Forget the changes up to this one. How many bytes those were."""
+    gone = tx.rows(
+        "DELETE FROM pad_changes WHERE tenant = ? AND pad = ? AND version <= ? RETURNING bytes",
+        key.owner,
+        key.id,
+        version,
+    )
+    return sum(cast("int", size) for (size,) in gone)
 
 
-def changes(tx: Transaction, key: PadKey, limit: int) -> list[JsonObject]:
-    """What was changed, newest first: each with the version it made."""
+def forget_history(tx: Transaction, key: NotebookKey) -> None:
+    tx.run("DELETE FROM pad_changes WHERE tenant = ? AND pad = ?", key.owner, key.id)
+
+
+def changes(tx: Transaction, key: NotebookKey, limit: int) -> list[JsonObject]:
+    """What was changed, newest first: each with the version it made, when, and what it was about."""
     found = tx.rows(
-        "SELECT version, at, what FROM pad_changes WHERE tenant = ? AND pad = ? ORDER BY version DESC LIMIT ?",
-        key.tenant,
+        "SELECT version, at, what, touched FROM pad_changes WHERE tenant = ? AND pad = ? ORDER BY version DESC LIMIT ?",
+        key.owner,
         key.id,
         limit,
     )
-    return [{"version": version, "at": at, "change": what} for version, at, what in found]
+    return [
+        {
+            "version": version,
+            "at": iso_time(cast("int", at)),
+            "change": what,
+            **({} if touched is None else rows.loaded(touched)),
+        }
+        for version, at, what, touched in found
+    ]
 
 
 def _schema_as_json(schema: SharedSchema) -> JsonObject:

@@ -5,14 +5,16 @@ from dataclasses import dataclass
 from typing import cast
 
 from cellwright.core.errors import InvalidArgument, NotFound
+from cellwright.core.text.counting import counted
 from cellwright.scratch.model import JsonObject
-from cellwright.scratch.rows import PadKey, marks
+from cellwright.scratch.rows import marks
 from cellwright.scratch.store import PadStore
+from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Transaction, Value
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PadPage:
     items: list[JsonObject]
     cursors: list[str]
     """For each item the cursor that goes on after it."""
@@ -21,7 +23,7 @@ class Page:
 
 def list_pads(
     tx: Transaction, tenant: str, namespaces: Sequence[str], tags: Sequence[str], limit: int, cursor: str | None
-) -> Page:
+) -> PadPage:
     """Newest change first. A pad has a tag if it or one of its cells has."""
     where, values = ["tenant = ?"], list[Value]([tenant])
     if namespaces:
@@ -46,7 +48,7 @@ def list_pads(
         for pad, title, description, namespace, count, _updated in found[:limit]
     ]
     cursors = [f"{row[5]}.{row[0]}" for row in found[:limit]]
-    return Page(items, cursors, cursors[-1] if len(found) > limit else None)
+    return PadPage(items, cursors, cursors[-1] if len(found) > limit else None)
 
 
 def _position(cursor: str) -> tuple[int, str]:
@@ -98,7 +100,7 @@ def rename_namespace(
         raise InvalidArgument(f"there is a namespace {new!r} already", hint="delete it or choose another name")
     if pads and not migrate:
         raise InvalidArgument(
-            f"{len(pads)} pads are in {old!r}", hint="migrate_scratchpads: true moves them to the new name"
+            f"{old!r} holds {counted(len(pads), 'pad')}", hint="migrate_scratchpads: true moves them to the new name"
         )
     tx.run("UPDATE namespaces SET name = ? WHERE tenant = ? AND name = ?", new, tenant, old)
     store.move_namespace(tx, tenant, pads, new, now)
@@ -111,7 +113,9 @@ def delete_namespace(
     """Whether there was one, and the pads that went with it."""
     pads = pads_in(tx, tenant, name)
     if pads and not with_pads:
-        raise InvalidArgument(f"{len(pads)} pads are in {name!r}", hint="delete_scratchpads: true deletes them with it")
+        raise InvalidArgument(
+            f"{name!r} holds {counted(len(pads), 'pad')}", hint="delete_scratchpads: true deletes them with it"
+        )
     for pad in pads:
-        store.delete(tx, PadKey(tenant, pad))
+        store.delete(tx, NotebookKey(tenant, pad))
     return bool(tx.run("DELETE FROM namespaces WHERE tenant = ? AND name = ?", tenant, name)), pads

@@ -3,17 +3,20 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
-from cellwright.core.errors import INTERNAL_ERROR, CellwrightError, Conflict, InvalidArgument, NotFound
+from cellwright.core.errors import INTERNAL_ERROR, CellwrightError, Conflict, ErrorCode, InvalidArgument, NotFound
+from cellwright.notebook.model import Kind
 
 JsonObject = dict[str, Any]
 
 ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
-CANONICAL = ("title", "description", "summary", "namespace", "tags")
 MAX_TAGS = 64
 MAX_NAMESPACES = 64
 MAX_NAME = 200
+PROSE = ("markdown", "md")
+RAW = ("text", "txt")
 
 
 class InvalidId(CellwrightError):
@@ -45,27 +48,38 @@ _TOLD_AS: Mapping[str, str] = {
     "INSUFFICIENT_SCOPE": "UNAUTHORIZED",
     "STORAGE_FULL": "CAPACITY_LIMIT_REACHED",
 }
-_TROUBLES = frozenset({"STORAGE_FULL"})
+ENVELOPE_CODES = (
+    ErrorCode(
+        "VALIDATION_ERROR",
+        "Scratch tools: an argument is unknown, missing, of the wrong type or outside its range, or a schema is not one; "
+        "nothing was done.",
+    ),
+    ErrorCode("UNAUTHORIZED", "Scratch tools: the token does not carry the scope that this needs."),
+)
+"""The codes that only this envelope has."""
 
 
 def failure(error: CellwrightError) -> JsonObject:
-    """A failure in the envelope of the scratch tools, whose list of codes is closed: what is not on it is INTERNAL_ERROR."""
+    """A failure in the envelope of the scratch tools, whose list of codes is closed.
+
+    What the list has no name for is INTERNAL_ERROR; `reason` is the code under which any other tool would tell it.
+    """
     code = _TOLD_AS.get(error.code, error.code)
-    message = f"{error.message}; {error.hint}" if error.hint else error.message
-    # Whether trying again may help is said for what the list has no name for: these are troubles of ours, not of the call.
-    known = code in CODES and error.code not in _TROUBLES
-    details = error.details if known else {**error.details, "reason": error.code, "retryable": error.retryable}
     shown = {
         "code": code if code in CODES else INTERNAL_ERROR,
-        "message": message,
-        "error": message,
-        "details": details,
+        "message": error.message,
+        "error": error.message,
+        "hint": error.hint,
+        "retryable": error.retryable,
+        "details": error.details,
     }
+    if error.code not in (shown["code"], "INVALID_ARGUMENT", "INSUFFICIENT_SCOPE"):
+        shown["reason"] = error.code
     return {"ok": False, "error": shown}
 
 
 @dataclass(frozen=True, slots=True)
-class CellDraft:
+class PadCellDraft:
     """A cell as a caller gives it. None: not given, so that replacing keeps what was there."""
 
     language: str
@@ -73,22 +87,8 @@ class CellDraft:
     cell_id: str | None = None
     metadata: JsonObject | None = None
     tags: tuple[str, ...] | None = None
-    json_schema: JsonObject | str | None = None
+    json_schema: JsonObject | str | bool | None = None
     validate: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    id: str
-    index: int
-    language: str
-    content: str
-    metadata: JsonObject = field(default_factory=dict[str, Any])
-    tags: tuple[str, ...] = ()
-    json_schema: JsonObject | str | None = None
-    validate: bool = False
-    status: str | None = None
-    """What the last validation said; None if nobody has asked since the content changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class SharedSchema:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PadLimits:
     """What one tenant may keep; 0 means as much as there is room for."""
 
     pads: int = 1024
@@ -136,6 +136,22 @@ class Limits:
     namespaces: int = 1024
     schemas: int = 256
     """Of one pad."""
+    total_bytes: int = 256 << 20
+    """Of all pads together, with their earlier versions."""
+    pad_bytes: int = 16 << 20
+    """Of one pad: a whole one is held in memory, where a letter may take four bytes, and while it is restored more than once."""
+
+
+def kind_of(language: str) -> Kind:
+    """What a cell is whose language was given so."""
+    word = language.strip().lower()
+    return Kind.MARKDOWN if word in PROSE else Kind.RAW if word in RAW else Kind.CODE
+
+
+def iso_time(microseconds: int) -> str:
+    """A moment as people and programs read it: 2026-08-21T10:15:30.123Z."""
+    moment = datetime.fromtimestamp(microseconds / 1e6, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def checked_id(given: str, what: str = "scratch_id") -> str:
@@ -151,7 +167,9 @@ def checked_tags(given: tuple[str, ...]) -> tuple[str, ...]:
     """Trimmed, each once, in the order given."""
     tags = tuple(dict.fromkeys(tag.strip() for tag in given if tag.strip()))
     if len(tags) > MAX_TAGS or any(len(tag) > MAX_NAME or "\x00" in tag for tag in tags):
-        raise InvalidArgument(f"tags: at most {MAX_TAGS}, each of at most {MAX_NAME} characters")
+        raise InvalidArgument(
+            f"tags: at most {MAX_TAGS}, each of at most {MAX_NAME} characters", hint="give fewer or shorter tags"
+        )
     return tags
 
 
@@ -166,7 +184,9 @@ def wanted_tags(given: Sequence[str]) -> tuple[str, ...]:
 def checked_namespace(given: str) -> str:
     name = given.strip()
     if not name or len(name) > MAX_NAME or "\x00" in name:
-        raise InvalidArgument(f"a namespace is a name of 1 to {MAX_NAME} characters")
+        raise InvalidArgument(
+            f"a namespace is a name of 1 to {MAX_NAME} characters", hint="choose a shorter name that is not empty"
+        )
     return name
 
 
@@ -188,4 +208,8 @@ def no_pad(pad_id: str) -> NotFound:
 
 def not_in_namespaces(pad_id: str) -> Conflict:
     """The same words for a pad elsewhere and for one that does not exist."""
-    return Conflict(f"pad {pad_id!r} is not in one of these namespaces", details={"scratch_id": pad_id})
+    return Conflict(
+        f"pad {pad_id!r} is not in one of these namespaces",
+        details={"scratch_id": pad_id},
+        hint="scratch_list shows the pads of a namespace; leave namespaces out to look in all",
+    )

@@ -1,25 +1,26 @@
 """Pads as resources: `scratchpad://list`, `scratchpad://{id}`, its cells, and the pad in any notebook format."""
 
-import asyncio
+import sys
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
 from pydantic_core import to_json
 
-from cellwright.core.clean import clean
 from cellwright.core.errors import CellwrightError, NotFound
-from cellwright.core.formats.formats import FORMATS
-from cellwright.core.formats.model import mime_of
-from cellwright.core.formats.writing import written
 from cellwright.core.resources import Content, ResourceInfo, ResourceTemplate
+from cellwright.core.text.clean import clean
 from cellwright.core.types import Call
-from cellwright.scratch.books import book_of, not_in_a_book
-from cellwright.scratch.model import Cell
+from cellwright.notebook.formats.registry import FORMATS
+from cellwright.notebook.model import Cell, mime_of
+from cellwright.scratch.conversion import not_in_a_notebook, notebook_of
+from cellwright.scratch.model import InvalidId
 from cellwright.scratch.service import Pads
-from cellwright.scratch.tools.common import pad_json, structure
+from cellwright.scratch.tools.common import pad_json, read_structure
 from cellwright.scratch.watched import LIST_URI, SCHEME, parts, uri_of
 
 LISTED = 200
+FIXED = (ResourceInfo(LIST_URI, "pads", "Your pads, last changed first; can be watched", "application/json"),)
+"""The addresses that are always the same."""
 
 
 class PadResources:
@@ -33,7 +34,10 @@ class PadResources:
     def templates(self) -> Sequence[ResourceTemplate]:
         return (
             ResourceTemplate(
-                "scratchpad://{id}", "pad", "A pad: what is said about it, and its cells", "application/json"
+                "scratchpad://{id}",
+                "pad",
+                "A pad: what is said about it, and its cells; can be watched, as all below it",
+                "application/json",
             ),
             ResourceTemplate("scratchpad://{id}/cells/{cell}", "cell of a pad", "The content of one cell"),
             ResourceTemplate("scratchpad://{id}/{format}", "pad as a file", f"The pad as {', '.join(FORMATS)}"),
@@ -41,9 +45,8 @@ class PadResources:
 
     async def list(self, call: Call) -> Sequence[ResourceInfo]:
         page = await self._pads.page(call.principal.id, (), (), LISTED, None)
-        first = ResourceInfo(LIST_URI, "pads", "Your pads, last changed first", "application/json")
         return [
-            first,
+            *FIXED,
             *(
                 ResourceInfo(
                     uri_of(pad["scratch_id"]),
@@ -60,18 +63,25 @@ class PadResources:
         if pad_id is None:
             page = await self._pads.page(call.principal.id, (), (), LISTED, None)
             return [Content(_json(page.items), "application/json")]
-        view = await self._pads.read(call.principal.id, pad_id)
+        if rest[:1] == ["cells"] and len(rest) == 2:  # noqa: PLR2004
+            return [_cell_content(await self._cell(call, pad_id, rest[1], uri))]
+        view = await self._pads.read(call.principal.id, pad_id, with_schemas=not rest)
         if not rest:
-            shown = pad_json(view.pad, view.cell_tags)
-            shown["cells"] = [{**structure(cell), "content": cell.content} for cell in view.cells]
+            shown = pad_json(view, schema_tokens=sys.maxsize)
+            shown["cells"] = [{**read_structure(cell), "content": cell.source} for cell in view.cells]
             return [Content(_json(shown), "application/json")]
-        if rest[0] == "cells" and len(rest) == 2:  # noqa: PLR2004
-            return [_cell_content(_cell(view.cells, rest[1], uri))]
         if len(rest) == 1 and rest[0] in FORMATS:
-            made = await asyncio.to_thread(written, book_of(view.pad, view.cells), rest[0])
-            losses = [*made.losses, *not_in_a_book(view.cells)]
+            made = await self._pads.conversions.write(notebook_of(view.pad, view.cells), rest[0], call.principal.id)
+            losses = [*made.losses, *not_in_a_notebook(view.cells)]
             return [Content(made.text, made.mime_type, {"losses": losses} if losses else {})]
         raise NotFound(f"no resource {uri[:200]}", hint=f"cells/ID, or one of: {', '.join(FORMATS)}")
+
+    async def _cell(self, call: Call, pad_id: str, cell_id: str, uri: str) -> Cell:
+        try:
+            view = await self._pads.read(call.principal.id, pad_id, cell_ids=[cell_id])
+        except InvalidId:
+            raise NotFound(f"no resource {uri[:200]}", hint="scratchpad://list shows the pads there are") from None
+        return view.cells[0]
 
     async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
         try:
@@ -90,16 +100,9 @@ class PadResources:
         return [pad["scratch_id"] for pad in page.items if pad["scratch_id"].startswith(prefix)]
 
 
-def _cell(cells: Sequence[Cell], cell_id: str, uri: str) -> Cell:
-    for cell in cells:
-        if cell.id == cell_id:
-            return cell
-    raise NotFound(f"no resource {uri[:200]}")
-
-
 def _cell_content(cell: Cell) -> Content:
     language = cell.language
-    return Content(cell.content, mime_of(language), structure(cell))
+    return Content(cell.source, mime_of(language), read_structure(cell))
 
 
 def _json(value: object) -> str:

@@ -1,20 +1,16 @@
-"""Pads, cells and shared schemas from and to rows. Nothing here decides anything."""
+"""Pads, tags and shared schemas from and to rows; cells are in the table of all cells. Nothing here decides anything."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
-from cellwright.scratch.model import Cell, JsonObject, Pad, PadDraft, SharedSchema
+from cellwright.notebook.model import Cell, Check
+from cellwright.scratch.model import JsonObject, Pad, PadDraft, SharedSchema, kind_of
+from cellwright.storage.cells import CellRows, NotebookKey, Tags, loaded
 from cellwright.storage.database import Transaction, Value
 
-
-@dataclass(frozen=True, slots=True)
-class PadKey:
-    """One pad of one tenant: the only way a pad is ever named to the database."""
-
-    tenant: str
-    id: str
+CELLS = CellRows("scratch")
 
 
 def marks(values: Sequence[object]) -> str:
@@ -23,16 +19,12 @@ def marks(values: Sequence[object]) -> str:
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_ASCII_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
-def dumped(value: object) -> str:
+def dumped(value: object, *, ascii_only: bool = False) -> str:
     """As JSON. ValueError for infinite numbers, which JSON does not have: no reply could show them."""
-    return _ENCODER.encode(value)
-
-
-def loaded(value: Value) -> Any:  # noqa: ANN401 - JSON that we wrote
-    # Most cells have no metadata, and there are many of them.
-    return {} if value == "{}" else json.loads(cast("str", value))
+    return (_ASCII_ENCODER if ascii_only else _ENCODER).encode(value)
 
 
 PAD = (
@@ -41,9 +33,9 @@ PAD = (
 )
 
 
-def read_pad(tx: Transaction, key: PadKey) -> Pad | None:
+def read_pad(tx: Transaction, key: NotebookKey) -> Pad | None:
     # One row for each tag. Sorted here: an engine that sorts takes longer for the few there are.
-    found = tx.rows(PAD, key.tenant, key.id)
+    found = tx.rows(PAD, key.owner, key.id)
     if not found:
         return None
     tags = sorted(cast("tuple[int, str]", row[10:]) for row in found if row[11] is not None)
@@ -78,46 +70,21 @@ def write_pad(tx: Transaction, tenant: str, pad: Pad) -> None:
         tx.run("INSERT INTO pad_tags (tenant, tag, pad, place) VALUES (?, ?, ?, ?)", tenant, tag, pad.id, place)
 
 
-CELL_COLUMNS = "id, position, language, content, metadata, json_schema, validate_on_write, status"
-Tags = Mapping[str, tuple[str, ...]]
-"""Of each cell that has any."""
-
-
-def read_cells(tx: Transaction, key: PadKey, ids: Sequence[str] | None = None, tags: Tags | None = None) -> list[Cell]:
+def read_cells(
+    tx: Transaction, key: NotebookKey, ids: Sequence[str] | None = None, tags: Tags | None = None
+) -> list[Cell]:
     """The pad's cells in order, or these of them. `tags`: those of all cells, where they are known already."""
-    if ids is not None and not ids:
-        return []
-    only = "" if ids is None else f" AND id IN ({marks(ids)})"
-    rows = tx.rows(
-        f"SELECT {CELL_COLUMNS} FROM cells WHERE tenant = ? AND pad = ?{only} ORDER BY position",  # noqa: S608
-        key.tenant,
-        key.id,
-        *(ids or ()),
-    )
-    known = read_tags(tx, key, ids) if tags is None else tags
-    return [_cell_of(row, known) for row in rows]
+    return CELLS.read(tx, key, ids, read_tags(tx, key, ids) if tags is None else tags)
 
 
-def read_last_cells(tx: Transaction, key: PadKey, count: int, tags: Tags) -> list[Cell]:
-    """The last cells, in order, without what they hold: what a reply to a change shows."""
-    rows = tx.rows(
-        "SELECT id, position, language, metadata, status FROM cells WHERE tenant = ? AND pad = ? ORDER BY position DESC LIMIT ?",
-        key.tenant,
-        key.id,
-        count,
-    )
-    return [
-        Cell(cell_id, position, language, "", loaded(metadata), tags.get(cell_id, ()), status=status)
-        for cell_id, position, language, metadata, status in cast("list[Any]", reversed(rows))
-    ]
-
-
-def read_tags(tx: Transaction, key: PadKey, ids: Sequence[str] | None = None) -> Tags:
+def read_tags(tx: Transaction, key: NotebookKey, ids: Sequence[str] | None = None) -> Tags:
     """The tags of the pad's cells, or of these of them."""
+    if ids is not None and not ids:
+        return {}
     only = "" if ids is None else f" AND cell IN ({marks(ids)})"
     rows = tx.rows(
         f"SELECT cell, place, tag FROM cell_tags WHERE tenant = ? AND pad = ?{only}",  # noqa: S608
-        key.tenant,
+        key.owner,
         key.id,
         *(ids or ()),
     )
@@ -127,68 +94,27 @@ def read_tags(tx: Transaction, key: PadKey, ids: Sequence[str] | None = None) ->
     return found
 
 
-def _cell_of(row: Sequence[Value], tags: Tags) -> Cell:
-    cell_id, position, language, content, metadata, schema, validate, status = cast("Any", row)
-    return Cell(
-        cell_id,
-        position,
-        language,
-        content,
-        loaded(metadata),
-        tags.get(cell_id, ()),
-        None if schema is None else loaded(schema),
-        bool(validate),
-        status,
-    )
-
-
-INSERT_CELL = (
-    "INSERT INTO cells (tenant, pad, id, position, language, content, metadata, json_schema, validate_on_write, status) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, pad, id) DO "
-)
-REPLACE_CELL = (
-    INSERT_CELL + "UPDATE SET position = excluded.position, language = excluded.language, content = excluded.content, "
-    "metadata = excluded.metadata, json_schema = excluded.json_schema, validate_on_write = excluded.validate_on_write, "
-    "status = excluded.status"
-)
-
-
-def insert_cells(tx: Transaction, key: PadKey, cells: Iterable[Cell]) -> str | None:
+def insert_cells(tx: Transaction, key: NotebookKey, cells: Iterable[Cell]) -> str | None:
     """Add new cells. The id of one that the pad has already, if there is one: then not all were added."""
     for cell in cells:
-        if not tx.run(f"{INSERT_CELL}NOTHING", *_cell_values(key, cell)):
+        if not CELLS.insert(tx, key, cell):
             return cell.id
         _write_tags(tx, key, cell)
     return None
 
 
-def replace_cell(tx: Transaction, key: PadKey, cell: Cell) -> None:
-    """Make the row of this cell's id this one, tags included."""
-    tx.run(REPLACE_CELL, *_cell_values(key, cell))
-    tx.run("DELETE FROM cell_tags WHERE tenant = ? AND pad = ? AND cell = ?", key.tenant, key.id, cell.id)
-    _write_tags(tx, key, cell)
+def replace_cell(tx: Transaction, key: NotebookKey, before: Cell, after: Cell) -> None:
+    """Make the cell this one, tags included, and put it where this one says."""
+    CELLS.replace(tx, key, before, after)
+    delete_tags(tx, key, after.id)
+    _write_tags(tx, key, after)
 
 
-def _cell_values(key: PadKey, cell: Cell) -> tuple[Value, ...]:
-    return (
-        key.tenant,
-        key.id,
-        cell.id,
-        cell.index,
-        cell.language,
-        cell.content,
-        dumped(cell.metadata),
-        None if cell.json_schema is None else dumped(cell.json_schema),
-        int(cell.validate),
-        cell.status,
-    )
-
-
-def _write_tags(tx: Transaction, key: PadKey, cell: Cell) -> None:
+def _write_tags(tx: Transaction, key: NotebookKey, cell: Cell) -> None:
     for place, tag in enumerate(cell.tags):
         tx.run(
             "INSERT INTO cell_tags (tenant, tag, pad, cell, place) VALUES (?, ?, ?, ?, ?)",
-            key.tenant,
+            key.owner,
             tag,
             key.id,
             cell.id,
@@ -196,38 +122,32 @@ def _write_tags(tx: Transaction, key: PadKey, cell: Cell) -> None:
         )
 
 
-def delete_cells(tx: Transaction, key: PadKey, cell_id: str | None = None) -> None:
-    """One cell, or all of the pad."""
-    one = "" if cell_id is None else " AND {} = ?"
-    values = (key.tenant, key.id) if cell_id is None else (key.tenant, key.id, cell_id)
-    tx.run(f"DELETE FROM cells WHERE tenant = ? AND pad = ?{one.format('id')}", *values)  # noqa: S608
-    tx.run(f"DELETE FROM cell_tags WHERE tenant = ? AND pad = ?{one.format('cell')}", *values)  # noqa: S608
+def delete_tags(tx: Transaction, key: NotebookKey, cell_id: str | None = None) -> None:
+    """Those of one cell, or of all cells of the pad."""
+    one = "" if cell_id is None else " AND cell = ?"
+    values = (key.owner, key.id) if cell_id is None else (key.owner, key.id, cell_id)
+    tx.run(f"DELETE FROM cell_tags WHERE tenant = ? AND pad = ?{one}", *values)  # noqa: S608
 
 
-def shift_cells(tx: Transaction, key: PadKey, start: int, by: int) -> None:
-    """Move the cells from this position on, to make room or to close a gap."""
-    tx.run(
-        "UPDATE cells SET position = position + ? WHERE tenant = ? AND pad = ? AND position >= ?",
-        by,
-        key.tenant,
-        key.id,
-        start,
-    )
+def delete_cells(tx: Transaction, key: NotebookKey) -> None:
+    """All of the pad."""
+    CELLS.delete(tx, key)
+    delete_tags(tx, key)
 
 
-def read_schemas(tx: Transaction, key: PadKey) -> list[SharedSchema]:
+def read_schemas(tx: Transaction, key: NotebookKey) -> list[SharedSchema]:
     rows = tx.rows(
-        "SELECT id, name, description, body FROM shared_schemas WHERE tenant = ? AND pad = ?", key.tenant, key.id
+        "SELECT id, name, description, body FROM shared_schemas WHERE tenant = ? AND pad = ?", key.owner, key.id
     )
     found = [SharedSchema(*cast("tuple[str, str, str]", row[:3]), loaded(row[3])) for row in rows]
     return sorted(found, key=lambda schema: (schema.description.lower(), schema.name))
 
 
-def write_schema(tx: Transaction, key: PadKey, schema: SharedSchema) -> None:
+def write_schema(tx: Transaction, key: NotebookKey, schema: SharedSchema) -> None:
     tx.run(
         "INSERT INTO shared_schemas (tenant, pad, id, name, description, body) VALUES (?, ?, ?, ?, ?, ?) "
         "ON CONFLICT (tenant, pad, id) DO UPDATE SET name = excluded.name, description = excluded.description, body = excluded.body",
-        key.tenant,
+        key.owner,
         key.id,
         schema.id,
         schema.name,
@@ -236,10 +156,28 @@ def write_schema(tx: Transaction, key: PadKey, schema: SharedSchema) -> None:
     )
 
 
-def delete_schemas(tx: Transaction, key: PadKey, schema_id: str | None = None) -> int:
+def delete_schemas(tx: Transaction, key: NotebookKey, schema_id: str | None = None) -> int:
     one = "" if schema_id is None else " AND id = ?"
-    values = (key.tenant, key.id) if schema_id is None else (key.tenant, key.id, schema_id)
+    values = (key.owner, key.id) if schema_id is None else (key.owner, key.id, schema_id)
     return tx.run(f"DELETE FROM shared_schemas WHERE tenant = ? AND pad = ?{one}", *values)  # noqa: S608
+
+
+def bytes_of_text(text: str | None) -> int:
+    return 0 if text is None else len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def bytes_of_about(about: PadDraft) -> int:
+    texts = (about.title, about.description, about.summary, dumped(about.metadata))
+    return sum(map(bytes_of_text, texts))
+
+
+def bytes_of_cell(cell: Cell) -> int:
+    schema = None if cell.check.schema is None else dumped(cell.check.schema)
+    return bytes_of_text(cell.source) + bytes_of_text(dumped(cell.metadata)) + bytes_of_text(schema)
+
+
+def bytes_of_schema(schema: SharedSchema | None) -> int:
+    return 0 if schema is None else bytes_of_text(schema.description) + bytes_of_text(dumped(schema.schema))
 
 
 def cell_as_json(cell: Cell) -> JsonObject:
@@ -247,17 +185,26 @@ def cell_as_json(cell: Cell) -> JsonObject:
         "id": cell.id,
         "index": cell.index,
         "language": cell.language,
-        "content": cell.content,
+        "content": cell.source,
         "metadata": cell.metadata,
         "tags": list(cell.tags),
-        "json_schema": cell.json_schema,
-        "validate": cell.validate,
-        "status": cell.status,
+        "json_schema": cell.check.schema,
+        "validate": cell.check.on_write,
+        "status": cell.check.status,
     }
 
 
-def cell_from_json(found: JsonObject) -> Cell:
-    return replace(Cell(**found), tags=tuple(found["tags"]))
+def cell_from_json(kept: JsonObject) -> Cell:
+    return Cell(
+        kind_of(kept["language"]),
+        kept["content"],
+        kept["language"],
+        id=kept["id"],
+        metadata=kept.get("metadata", {}),
+        tags=tuple(kept["tags"]),
+        check=Check(kept.get("json_schema"), kept.get("validate", False), kept.get("status")),
+        index=kept["index"],
+    )
 
 
 def about_as_json(about: PadDraft) -> JsonObject:

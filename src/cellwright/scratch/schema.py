@@ -1,6 +1,9 @@
-"""The tables of scratch notebooks. Cells are rows; the tenant leads every key, so no query can forget it and stay fast."""
+"""The tables of pads. The tenant leads every key, so no query can forget it and stay fast.
 
-from cellwright.storage.migrations import Migration
+Cells are in the table of all cells, whose migrations come first.
+"""
+
+from cellwright.storage.migrations import Migration, PerEngine
 
 TABLES = (
     """CREATE TABLE tenants (
@@ -88,4 +91,56 @@ TABLES = (
     ) STRICT, WITHOUT ROWID""",
 )
 
-MIGRATIONS = (Migration("scratch", 1, TABLES),)
+TOUCHED = ("ALTER TABLE pad_changes ADD COLUMN touched TEXT",)
+"""What a change was about, as JSON for a reader; NULL where that was not kept yet."""
+
+
+def _counts(length: str) -> tuple[str, ...]:
+    """How much there is already. `length` is the engine's word for the bytes of a text."""
+
+    def of(*columns: str) -> str:
+        return " + ".join(f"COALESCE({length.format(column)}, 0)" for column in columns)
+
+    def within(table: str, size: str) -> str:
+        return f"COALESCE((SELECT SUM({size}) FROM {table} x WHERE x.tenant = pads.tenant AND x.pad = pads.id), 0)"  # noqa: S608
+
+    parts = (
+        of("title", "description", "summary", "metadata"),
+        within("cells", of("x.content", "x.metadata", "x.json_schema")),
+        within("shared_schemas", of("x.description", "x.body")),
+        within("pad_changes", "x.bytes"),
+    )
+    return (
+        f"UPDATE pad_changes SET bytes = {of('undo')}",  # noqa: S608
+        f"UPDATE pads SET bytes = {' + '.join(parts)}",  # noqa: S608
+        "UPDATE tenants SET bytes = COALESCE((SELECT SUM(p.bytes) FROM pads p WHERE p.tenant = tenants.tenant), 0)",
+    )
+
+
+COUNT = PerEngine(sqlite=_counts("length(CAST({} AS BLOB))"), postgresql=_counts("octet_length({})"))
+BYTES = (
+    *(
+        f"ALTER TABLE {table} ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0"
+        for table in ("tenants", "pads", "pad_changes")
+    ),
+    COUNT,
+)
+"""What a tenant keeps in all, a pad with its earlier versions, and each of those."""
+
+ONE_TABLE = (
+    (
+        "INSERT INTO notebook_cells (shelf, owner, notebook, id, position, kind, language, filename, failed, validate_on_write, "
+        "validation, metadata, json_schema, source, outputs) SELECT 'scratch', tenant, pad, id, position, "
+        "CASE WHEN lower(language) IN ('markdown', 'md') THEN 'markdown' WHEN lower(language) IN ('text', 'txt') THEN 'raw' "
+        "ELSE 'code' END, language, '', 0, validate_on_write, status, metadata, json_schema, content, '[]' FROM cells"
+    ),
+    "DROP TABLE cells",
+)
+"""Cells are in the table of all cells."""
+
+MIGRATIONS = (
+    Migration("scratch", 1, TABLES),
+    Migration("scratch", 2, TOUCHED),
+    Migration("scratch", 3, BYTES),
+    Migration("scratch", 4, ONE_TABLE),
+)

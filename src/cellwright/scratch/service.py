@@ -4,21 +4,22 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cellwright.core.errors import CellwrightError, InvalidArgument
+from cellwright.core.events import event_keys
 from cellwright.core.resources import Changes
+from cellwright.notebook.model import Cell
 from cellwright.scratch import listing, rows
-from cellwright.scratch.checking import Checking
+from cellwright.scratch.differences import change_at
 from cellwright.scratch.drafts import checked_draft, new_cells, pad_draft, schema_draft
 from cellwright.scratch.history import changes as changes_of
 from cellwright.scratch.model import (
-    Cell,
-    CellDraft,
     JsonObject,
-    Limits,
     Pad,
+    PadCellDraft,
     PadDraft,
+    PadLimits,
     SharedSchema,
     checked_id,
     checked_namespace,
@@ -27,19 +28,23 @@ from cellwright.scratch.model import (
     not_in_namespaces,
     wanted_tags,
 )
-from cellwright.scratch.rows import PadKey
-from cellwright.scratch.store import Created, PadStore, existing, new_id, schema_named
+from cellwright.scratch.rows import CELLS
+from cellwright.scratch.store import CreatedPad, PadStore, existing, new_id, schema_named
 from cellwright.scratch.uses import Uses, idle_since, touch
+from cellwright.scratch.validation.checking import Checking
 from cellwright.scratch.validation.model import Validation
 from cellwright.scratch.validation.validators import Validators
-from cellwright.scratch.views import View, Written, canonical, union
+from cellwright.scratch.views import PadView, WrittenPad, canonical, union
 from cellwright.scratch.watched import Watched
+from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Database, Transaction
-from cellwright.storage.search import Found, Mode, Query, SearchIndex
+from cellwright.storage.search.port import Found, Mode, Query, SearchIndex
+from cellwright.workers.conversions import Conversions
 
 log = logging.getLogger(__name__)
 
-SHOWN_CELLS = 50
+SHOWN_WHOLE = 8
+"""A reply to a change shows all cells of a pad of so many; of a larger one those that the change was about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +68,17 @@ class Pads:
         validators: Validators,
         changes: Changes,
         *,
-        limits: Limits,
+        limits: PadLimits,
         policy: Policy,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
-        self._index = index
+        self.index = index
         self._limits = limits
         self._policy = policy
         self._clock = clock
         self._store = PadStore(index, limits, evicts=policy.eviction == "discard")
+        self.conversions = Conversions(validators.pool)
         self._checking = Checking(validators, policy.validation_seconds)
         self._uses = Uses(database, self._now)
         self._sweeping: asyncio.Task[None] | None = None
@@ -81,14 +87,14 @@ class Pads:
     # -- whole pads ----------------------------------------------------------------------------------------------------------
 
     async def create(
-        self, tenant: str, pad_id: str | None, metadata: Mapping[str, object], drafts: Sequence[CellDraft]
-    ) -> Written:
+        self, tenant: str, pad_id: str | None, metadata: Mapping[str, object], drafts: Sequence[PadCellDraft]
+    ) -> WrittenPad:
         """A new pad, or the pad of this id reset; refused as a whole or done as a whole."""
         return await self._create(tenant, pad_id, metadata, drafts, self._store.create)
 
     async def create_new(
-        self, tenant: str, pad_id: str | None, metadata: Mapping[str, object], drafts: Sequence[CellDraft]
-    ) -> Written:
+        self, tenant: str, pad_id: str | None, metadata: Mapping[str, object], drafts: Sequence[PadCellDraft]
+    ) -> WrittenPad:
         """A new pad; Conflict if there is one of this id, also if it came a moment ago."""
         return await self._create(tenant, pad_id, metadata, drafts, self._store.create_new)
 
@@ -97,10 +103,10 @@ class Pads:
         tenant: str,
         pad_id: str | None,
         metadata: Mapping[str, object],
-        drafts: Sequence[CellDraft],
-        store: Callable[[Transaction, PadKey, PadDraft, Sequence[Cell], Sequence[SharedSchema], int], Created],
-    ) -> Written:
-        key = PadKey(tenant, new_id() if pad_id is None else checked_id(pad_id))
+        drafts: Sequence[PadCellDraft],
+        store: Callable[[Transaction, NotebookKey, PadDraft, Sequence[Cell], Sequence[SharedSchema], int], CreatedPad],
+    ) -> WrittenPad:
+        key = NotebookKey(tenant, new_id() if pad_id is None else checked_id(pad_id))
         about, schemas = pad_draft(metadata, self._limits)
         for schema in schemas:
             await self._checking.check_schema(tenant, schema)
@@ -108,19 +114,18 @@ class Pads:
         noted, now = self._uses.noted(), self._now()
         self._sweep_if_wanted()
 
-        def work(tx: Transaction) -> Created:
+        def work(tx: Transaction) -> CreatedPad:
             touch(tx, noted)
             return store(tx, key, about, cells, schemas, now)
 
         made = await self._database.write(work)
         self._uses.forget(noted)
         for evicted in made.evicted:
-            log.info("pad_evicted pad=%s policy=discard", evicted)
-            self.watched.replaced(PadKey(tenant, evicted))
+            self._tell_evicted(NotebookKey(tenant, evicted), "discard")
         self.watched.replaced(key)
-        shown = View(made.pad, made.cells[:SHOWN_CELLS], union(cell.tags for cell in made.cells))
+        view = PadView(made.pad, made.cells, union(cell.tags for cell in made.cells), tuple(schemas))
         checked = await self._check_written(key, made.pad, made.cells, schemas)
-        return Written(shown, checked, made.reset, tuple(made.evicted))
+        return WrittenPad(view, validation=checked, reset=made.reset, evicted=tuple(made.evicted))
 
     async def read(
         self,
@@ -130,13 +135,14 @@ class Pads:
         cell_ids: Sequence[str] | None = None,
         tags: Sequence[str] = (),
         namespaces: Sequence[str] | None = None,
-    ) -> View:
+        with_schemas: bool = False,
+    ) -> PadView:
         """The pad with the cells asked for: by id first, then by tag."""
-        key = PadKey(tenant, checked_id(pad_id))
+        key = NotebookKey(tenant, checked_id(pad_id))
         wanted = set(wanted_tags(tags))
         within = None if namespaces is None else checked_namespaces(namespaces)
 
-        def work(tx: Transaction) -> View:
+        def work(tx: Transaction) -> PadView:
             pad = rows.read_pad(tx, key)
             if within is not None and (pad is None or pad.about.namespace not in within):
                 raise not_in_namespaces(key.id)
@@ -147,112 +153,131 @@ class Pads:
                 rows.read_cells(tx, key, tags=all_tags) if cell_ids is None else self._store.cells_of(tx, key, cell_ids)
             )
             kept = [cell for cell in found if not wanted or wanted & set(cell.tags)]
-            return View(pad, kept, union(all_tags.values()))
+            schemas = tuple(rows.read_schemas(tx, key)) if with_schemas else ()
+            return PadView(pad, kept, union(all_tags.values()), schemas)
 
         view = await self._database.read(work)
         self._uses.note(key)
         return view
 
     async def delete(self, tenant: str, pad_id: str) -> bool:
-        key = PadKey(tenant, checked_id(pad_id))
+        key = NotebookKey(tenant, checked_id(pad_id))
         deleted = await self._database.write(lambda tx: self._store.delete(tx, key))
         self._uses.drop(key)
         if deleted:
             self.watched.replaced(key)
         return deleted
 
-    async def update(self, tenant: str, pad_id: str, given: Mapping[str, object]) -> Written:
+    async def update(self, tenant: str, pad_id: str, given: Mapping[str, object]) -> WrittenPad:
         """Other words about the pad: what is given replaces, null removes, the rest stays."""
-        key, now = PadKey(tenant, checked_id(pad_id)), self._now()
+        key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
 
-        def work(tx: Transaction) -> View:
+        def work(tx: Transaction) -> PadView:
             before = existing(tx, key).about
             known = {name: value for name, value in canonical(before).items() if value is not None}
             merged: JsonObject = {**before.metadata, **known, **given}
             for name in [name for name, value in given.items() if value is None]:
                 del merged[name]
             about, schemas = pad_draft(merged, self._limits)
-            if schemas:
+            there = rows.read_schemas(tx, key)
+            bodies = {schema.name: schema.schema for schema in there}
+            if any(bodies.get(schema.name) != schema.schema for schema in schemas):
                 raise InvalidArgument("schemas are not changed here", hint="use scratch_upsert_schema")
-            return self._shown(tx, key, self._store.update(tx, key, about, now))
+            view = self._shown(tx, key, self._store.update(tx, key, about, now), ())
+            return replace(view, schemas=tuple(there))
 
-        written = await self._written(key, work)
+        view = await self._database.write(work)
+        self.watched.changed(key)
         self.watched.listed(tenant)
-        return written
+        return WrittenPad(view, frozenset())
 
     async def page(
         self, tenant: str, namespaces: Sequence[str], tags: Sequence[str], limit: int, cursor: str | None
-    ) -> listing.Page:
+    ) -> listing.PadPage:
         wanted, within = wanted_tags(tags), checked_namespaces(namespaces)
         return await self._database.read(lambda tx: listing.list_pads(tx, tenant, within, wanted, limit, cursor))
 
     async def history(self, tenant: str, pad_id: str, limit: int) -> tuple[Pad, list[JsonObject]]:
-        key = PadKey(tenant, checked_id(pad_id))
+        key = NotebookKey(tenant, checked_id(pad_id))
         return await self._database.read(lambda tx: (existing(tx, key), changes_of(tx, key, limit)))
 
-    async def restore(self, tenant: str, pad_id: str, version: int) -> Written:
-        key, now = PadKey(tenant, checked_id(pad_id)), self._now()
-        view = await self._database.write(lambda tx: self._shown(tx, key, self._store.restore(tx, key, version, now)))
+    async def change(self, tenant: str, pad_id: str, version: int) -> JsonObject:
+        """What one change was about, with the lines that went and came."""
+        key = NotebookKey(tenant, checked_id(pad_id))
+        return await self._database.read(lambda tx: change_at(tx, key, existing(tx, key), version))
+
+    async def restore(self, tenant: str, pad_id: str, version: int) -> WrittenPad:
+        key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
+
+        def work(tx: Transaction) -> PadView:
+            view = self._shown(tx, key, self._store.restore(tx, key, version, now), None)
+            return replace(view, schemas=tuple(rows.read_schemas(tx, key)))
+
+        view = await self._database.write(work)
         self.watched.replaced(key)
-        return Written(view)
+        return WrittenPad(view)
 
     # -- cells ---------------------------------------------------------------------------------------------------------------
 
-    async def insert(self, tenant: str, pad_id: str, draft: CellDraft, index: int | None = None) -> Written:
+    async def insert(self, tenant: str, pad_id: str, draft: PadCellDraft, index: int | None = None) -> WrittenPad:
         """A new cell at this place, or at the end."""
-        key, now = PadKey(tenant, checked_id(pad_id)), self._now()
+        key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
         (cell,) = new_cells([draft], self._limits)
 
-        def work(tx: Transaction) -> View:
-            return self._shown(tx, key, self._store.insert(tx, key, [cell], index, now))
+        def work(tx: Transaction) -> PadView:
+            return self._shown(tx, key, self._store.insert(tx, key, [cell], index, now), [cell.id])
 
-        return await self._written(key, work, check=cell.id if cell.validate else None)
+        view = await self._database.write(work)
+        self.watched.changed(key)
+        return await self._checked_cell(key, view, cell.id, check=cell.check.on_write)
 
     async def replace_cell(
-        self, tenant: str, pad_id: str, cell_id: str, draft: CellDraft, new_index: int | None = None
-    ) -> Written:
-        key, now = PadKey(tenant, checked_id(pad_id)), self._now()
+        self, tenant: str, pad_id: str, cell_id: str, draft: PadCellDraft, new_index: int | None = None
+    ) -> WrittenPad:
+        key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
         checked = checked_draft(draft, self._limits)
 
-        def work(tx: Transaction) -> View:
+        def work(tx: Transaction) -> PadView:
             pad, _cell = self._store.replace_cell(tx, key, cell_id, checked, new_index, now)
-            return self._shown(tx, key, pad)
+            return self._shown(tx, key, pad, [cell_id])
 
-        return await self._written(key, work, check=cell_id if draft.validate else None, cell=cell_id)
-
-    async def delete_cell(self, tenant: str, pad_id: str, cell_id: str) -> Written:
-        key, now = PadKey(tenant, checked_id(pad_id)), self._now()
-        return await self._written(
-            key, lambda tx: self._shown(tx, key, self._store.delete_cell(tx, key, cell_id, now)), cell=cell_id
-        )
-
-    def _shown(self, tx: Transaction, key: PadKey, pad: Pad) -> View:
-        """A reply about a long pad shows its last cells; listing shows them all."""
-        tags = rows.read_tags(tx, key)
-        return View(pad, rows.read_last_cells(tx, key, SHOWN_CELLS, tags), union(tags.values()))
-
-    async def _written(
-        self,
-        key: PadKey,
-        work: Callable[[Transaction], View],
-        *,
-        check: str | None = None,
-        cell: str | None = None,
-    ) -> Written:
         view = await self._database.write(work)
-        self.watched.changed(key, cell)
-        if check is None:
-            return Written(view)
+        self.watched.changed(key, cell_id)
+        return await self._checked_cell(key, view, cell_id, check=draft.validate)
+
+    async def delete_cell(self, tenant: str, pad_id: str, cell_id: str) -> WrittenPad:
+        key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
+
+        def work(tx: Transaction) -> tuple[PadView, Cell]:
+            pad, deleted = self._store.delete_cell(tx, key, cell_id, now)
+            return self._shown(tx, key, pad, ()), deleted
+
+        view, deleted = await self._database.write(work)
+        self.watched.changed(key, cell_id)
+        return WrittenPad(view, frozenset(), deleted=deleted)
+
+    def _shown(self, tx: Transaction, key: NotebookKey, pad: Pad, touched: Sequence[str] | None) -> PadView:
+        """What a reply to a change shows: all cells of a small pad, else those that were touched; None means all of them."""
+        tags = rows.read_tags(tx, key)
+        wanted = None if touched is None or pad.cell_count <= SHOWN_WHOLE else touched
+        cells = [] if wanted is not None and not wanted else CELLS.read_outline(tx, key, wanted, tags)
+        return PadView(pad, cells, union(tags.values()))
+
+    async def _checked_cell(self, key: NotebookKey, view: PadView, cell_id: str, *, check: bool) -> WrittenPad:
+        """The reply to a change of one cell, checked as well if the caller wanted that."""
+        touched = frozenset((cell_id,))
+        if not check:
+            return WrittenPad(view, touched)
         cells, schemas = await self._database.read(
-            lambda tx: (rows.read_cells(tx, key, [check]), rows.read_schemas(tx, key))
+            lambda tx: (rows.read_cells(tx, key, [cell_id]), rows.read_schemas(tx, key))
         )
-        return Written(view, await self._check_written(key, view.pad, cells, schemas))
+        return WrittenPad(view, touched, await self._check_written(key, view.pad, cells, schemas))
 
     # -- validation ----------------------------------------------------------------------------------------------------------
 
     async def validate(self, tenant: str, pad_id: str, cell_ids: Sequence[str] | None) -> list[tuple[Cell, Validation]]:
         """Check cells as they are; nothing is changed by it."""
-        key = PadKey(tenant, checked_id(pad_id))
+        key = NotebookKey(tenant, checked_id(pad_id))
 
         def work(tx: Transaction) -> tuple[list[Cell], list[SharedSchema]]:
             existing(tx, key)
@@ -264,13 +289,13 @@ class Pads:
         return list(zip(cells, results, strict=True))
 
     async def _check_written(
-        self, key: PadKey, pad: Pad, cells: Sequence[Cell], schemas: Sequence[SharedSchema]
+        self, key: NotebookKey, pad: Pad, cells: Sequence[Cell], schemas: Sequence[SharedSchema]
     ) -> list[Validation] | None:
         """Check what was just stored, where the caller wanted it."""
-        wanted = [cell for cell in cells if cell.validate]
+        wanted = [cell for cell in cells if cell.check.on_write]
         if not wanted:
             return None
-        results, statuses = await self._checking.check_stored(key.tenant, wanted, schemas)
+        results, statuses = await self._checking.check_stored(key.owner, wanted, schemas)
         if statuses:
             await self._database.write(lambda tx: self._store.note_status(tx, key, statuses, pad.version))
         return results
@@ -278,7 +303,7 @@ class Pads:
     # -- schemas -------------------------------------------------------------------------------------------------------------
 
     async def schemas(self, tenant: str, pad_id: str) -> list[SharedSchema]:
-        key = PadKey(tenant, checked_id(pad_id))
+        key = NotebookKey(tenant, checked_id(pad_id))
 
         def work(tx: Transaction) -> list[SharedSchema]:
             existing(tx, key)
@@ -287,10 +312,10 @@ class Pads:
         return await self._database.read(work)
 
     async def schema(self, tenant: str, pad_id: str, named: str) -> SharedSchema:
-        return schema_named(await self.schemas(tenant, pad_id), PadKey(tenant, pad_id), named)
+        return schema_named(await self.schemas(tenant, pad_id), NotebookKey(tenant, pad_id), named)
 
     async def put_schema(self, tenant: str, pad_id: str, given: Mapping[str, object]) -> SharedSchema:
-        key, now = PadKey(tenant, checked_id(pad_id)), self._now()
+        key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
         draft, by_id = schema_draft(given, self._limits)
         await self._checking.check_schema(tenant, draft)
         stored = await self._database.write(lambda tx: self._store.put_schema(tx, key, draft, by_id=by_id, now=now))
@@ -298,7 +323,7 @@ class Pads:
         return stored
 
     async def delete_schema(self, tenant: str, pad_id: str, named: str) -> SharedSchema:
-        key, now = PadKey(tenant, checked_id(pad_id)), self._now()
+        key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
         gone = await self._database.write(lambda tx: self._store.delete_schema(tx, key, named, now))
         self.watched.changed(key)
         return gone
@@ -322,7 +347,7 @@ class Pads:
             lambda tx: listing.rename_namespace(self._store, tx, tenant, old.strip(), checked, migrate=migrate, now=now)
         )
         for pad in moved:
-            self.watched.changed(PadKey(tenant, pad))
+            self.watched.changed(NotebookKey(tenant, pad))
         self.watched.listed(tenant)
         return checked, len(moved)
 
@@ -331,14 +356,14 @@ class Pads:
             lambda tx: listing.delete_namespace(self._store, tx, tenant, name.strip(), with_pads=with_pads)
         )
         for pad in pads:
-            self.watched.replaced(PadKey(tenant, pad))
+            self.watched.replaced(NotebookKey(tenant, pad))
         return deleted, len(pads)
 
     async def search(
         self, tenant: str, text: str, namespaces: Sequence[str], tags: Sequence[str], limit: int, mode: Mode
     ) -> Found:
         wanted, within = wanted_tags(tags), checked_namespaces(namespaces)
-        return await self._index.search(Query(tenant, text, ("pad",), within, wanted, limit, mode))
+        return await self.index.search(Query(tenant, text, ("pad",), within, wanted, limit, mode))
 
     # -- idle pads -----------------------------------------------------------------------------------------------------------
 
@@ -356,7 +381,7 @@ class Pads:
         await self._uses.write()
         oldest = self._now() - int(self._policy.preempt_age * 1e6)
 
-        def work(tx: Transaction) -> list[PadKey]:
+        def work(tx: Transaction) -> list[NotebookKey]:
             keys = idle_since(tx, oldest)
             for key in keys:
                 self._store.delete(tx, key)
@@ -365,12 +390,15 @@ class Pads:
         try:
             gone = await self._database.write(work)
         except CellwrightError as error:
-            log.warning("pad_sweep_failed error=%s", error.code)
+            log.warning("pad_sweep_failed", extra=event_keys(error=error.code))
             return 0
         for key in gone:
-            log.info("pad_evicted pad=%s policy=preempt", key.id)
-            self.watched.replaced(key)
+            self._tell_evicted(key, "preempt")
         return len(gone)
+
+    def _tell_evicted(self, key: NotebookKey, policy: str) -> None:
+        log.info("pad_evicted", extra=event_keys(pad=key.id, principal=key.owner, policy=policy))
+        self.watched.replaced(key)
 
     def _now(self) -> int:
         return int(self._clock() * 1e6)
@@ -381,4 +409,3 @@ class Pads:
             self._sweeping.cancel()
             await asyncio.gather(self._sweeping, return_exceptions=True)
         await self._uses.close()
-        await self._checking.close()

@@ -6,32 +6,44 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from cellwright.core.errors import Conflict, InvalidArgument, LimitReached, NotFound
+from cellwright.core.text.counting import counted
+from cellwright.notebook.model import Cell, Check
 from cellwright.scratch import rows, uses
-from cellwright.scratch.history import Undo, forget_history, record
+from cellwright.scratch.history import (
+    PadChange,
+    Undo,
+    bytes_of_state,
+    changed_fields,
+    forget_history,
+    moved_cell,
+    record,
+    state_of,
+)
 from cellwright.scratch.model import (
     ID,
-    Cell,
-    CellDraft,
     InvalidId,
     InvalidIndex,
-    Limits,
     Pad,
+    PadCellDraft,
     PadDraft,
+    PadLimits,
     SharedSchema,
+    kind_of,
     no_pad,
 )
-from cellwright.scratch.rows import PadKey
+from cellwright.scratch.rows import CELLS
+from cellwright.scratch.weight import weigh
+from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Transaction
-from cellwright.storage.search import Entry, Key, SearchIndex
+from cellwright.storage.search.port import Entry, Key, SearchIndex
 
 KIND = "pad"
-HISTORY_KEPT = 100
 ASKED_SINGLY = 500
 """Of more ids than this all cells are read: each id is a variable of the statement, and engines limit those."""
 
 
 @dataclass(frozen=True, slots=True)
-class Created:
+class CreatedPad:
     pad: Pad
     cells: list[Cell]
     reset: bool
@@ -43,7 +55,7 @@ class PadStore:
     """What the transactions share: where entries for search go, and what one tenant may keep."""
 
     index: SearchIndex
-    limits: Limits
+    limits: PadLimits
     evicts: bool
     """Whether a create at capacity evicts the least recently used pad; otherwise it is refused."""
 
@@ -52,16 +64,16 @@ class PadStore:
     def create(
         self,
         tx: Transaction,
-        key: PadKey,
+        key: NotebookKey,
         about: PadDraft,
         cells: Sequence[Cell],
         schemas: Sequence[SharedSchema],
         now: int,
-    ) -> Created:
+    ) -> CreatedPad:
         """A new pad, or an existing one reset to this."""
         old = rows.read_pad(tx, key)
-        undo = Undo.whole(tx, key, old) if old is not None else None
-        evicted = [] if old is not None else self._make_room(tx, key.tenant)
+        before = state_of(tx, key, old) if old is not None else None
+        evicted = [] if old is not None else self._make_room(tx, key.owner)
         pad = Pad(
             key.id,
             about,
@@ -71,34 +83,37 @@ class PadStore:
             len(cells),
         )
         self._replace_all(tx, key, pad, cells, schemas)
-        if undo is not None:
-            record(tx, key, pad.version, now, "reset", undo, HISTORY_KEPT)
+        more, recorded = bytes_of_state((about, cells, schemas)), 0
+        if before is not None:
+            more -= bytes_of_state(before)
+            recorded = record(tx, key, pad.version, now, PadChange("reset", Undo.whole(before)))
         else:
             uses.begin(tx, key, now)
-        return Created(pad, list(cells), old is not None, evicted)
+        self._kept(tx, key, more, recorded)
+        return CreatedPad(pad, list(cells), old is not None, evicted)
 
     def create_new(
         self,
         tx: Transaction,
-        key: PadKey,
+        key: NotebookKey,
         about: PadDraft,
         cells: Sequence[Cell],
         schemas: Sequence[SharedSchema],
         now: int,
-    ) -> Created:
+    ) -> CreatedPad:
         """A new pad; Conflict if there is one of this id."""
         if rows.read_pad(tx, key) is not None:
             raise Conflict(f"there is a pad {key.id!r} already", hint="leave scratch_id out, or delete that pad first")
         return self.create(tx, key, about, cells, schemas, now)
 
     def _replace_all(
-        self, tx: Transaction, key: PadKey, pad: Pad, cells: Sequence[Cell], schemas: Sequence[SharedSchema]
+        self, tx: Transaction, key: NotebookKey, pad: Pad, cells: Sequence[Cell], schemas: Sequence[SharedSchema]
     ) -> None:
         rows.delete_cells(tx, key)
         rows.delete_schemas(tx, key)
-        self.index.remove(tx, key.tenant, KIND, key.id)
-        rows.write_pad(tx, key.tenant, pad)
-        self._ensure_namespace(tx, key.tenant, pad.about.namespace, pad.updated)
+        self.index.remove(tx, key.owner, KIND, key.id)
+        rows.write_pad(tx, key.owner, pad)
+        self._ensure_namespace(tx, key.owner, pad.about.namespace, pad.updated)
         rows.insert_cells(tx, key, cells)
         for schema in schemas:
             rows.write_schema(tx, key, schema)
@@ -122,7 +137,7 @@ class PadStore:
             )
         evicted = uses.least_used(tx, tenant, over)
         for pad_id in evicted:
-            self.delete(tx, PadKey(tenant, pad_id))
+            self.delete(tx, NotebookKey(tenant, pad_id))
         return evicted
 
     def create_namespace(self, tx: Transaction, tenant: str, name: str, now: int) -> bool:
@@ -147,58 +162,66 @@ class PadStore:
         if name is not None:
             self.create_namespace(tx, tenant, name, now)
 
-    def delete(self, tx: Transaction, key: PadKey) -> bool:
+    def delete(self, tx: Transaction, key: NotebookKey) -> bool:
         """Forget the pad with everything that belongs to it. Whether there was one."""
-        if not tx.run("DELETE FROM pads WHERE tenant = ? AND id = ?", key.tenant, key.id):
+        gone = tx.row("DELETE FROM pads WHERE tenant = ? AND id = ? RETURNING bytes", key.owner, key.id)
+        if gone is None:
             return False
-        tx.run("DELETE FROM pad_tags WHERE tenant = ? AND pad = ?", key.tenant, key.id)
-        tx.run("DELETE FROM pad_uses WHERE tenant = ? AND pad = ?", key.tenant, key.id)
-        tx.run("UPDATE tenants SET pads = pads - 1 WHERE tenant = ?", key.tenant)
+        tx.run("DELETE FROM pad_tags WHERE tenant = ? AND pad = ?", key.owner, key.id)
+        tx.run("DELETE FROM pad_uses WHERE tenant = ? AND pad = ?", key.owner, key.id)
+        tx.run("UPDATE tenants SET pads = pads - 1, bytes = bytes - ? WHERE tenant = ?", gone[0], key.owner)
         rows.delete_cells(tx, key)
         rows.delete_schemas(tx, key)
         forget_history(tx, key)
-        self.index.remove(tx, key.tenant, KIND, key.id)
+        self.index.remove(tx, key.owner, KIND, key.id)
         return True
 
-    def update(self, tx: Transaction, key: PadKey, about: PadDraft, now: int) -> Pad:
+    def update(self, tx: Transaction, key: NotebookKey, about: PadDraft, now: int) -> Pad:
         """Other words about the pad; its cells stay."""
         old = existing(tx, key)
         pad = replace(old, about=about, updated=now, version=old.version + 1)
-        rows.write_pad(tx, key.tenant, pad)
-        self._ensure_namespace(tx, key.tenant, about.namespace, now)
-        record(tx, key, pad.version, now, "update", Undo.about(old), HISTORY_KEPT)
+        rows.write_pad(tx, key.owner, pad)
+        self._ensure_namespace(tx, key.owner, about.namespace, now)
+        fields = {"fields": changed_fields(old.about, about)}
+        recorded = record(tx, key, pad.version, now, PadChange("update", Undo.about(old), fields))
+        self._kept(tx, key, rows.bytes_of_about(about) - rows.bytes_of_about(old.about), recorded)
         self._index_again(tx, key, pad)
         return pad
 
     def move_namespace(self, tx: Transaction, tenant: str, pads: Sequence[str], name: str, now: int) -> None:
         """Put pads into another namespace, which is there already."""
         for pad_id in pads:
-            key = PadKey(tenant, pad_id)
+            key = NotebookKey(tenant, pad_id)
             self.update(tx, key, replace(existing(tx, key).about, namespace=name), now)
 
-    def _index_again(self, tx: Transaction, key: PadKey, pad: Pad) -> None:
-        cells = rows.read_cells(tx, key)
-        self.index.put(tx, [_pad_entry(key, pad), *(_cell_entry(key, pad, cell) for cell in cells)])
+    def _index_again(self, tx: Transaction, key: NotebookKey, pad: Pad) -> None:
+        self.index.put(tx, [_pad_entry(key, pad)])
+        for cell_id in CELLS.read_ids(tx, key):
+            self.index.put(tx, [_cell_entry(key, pad, cell) for cell in rows.read_cells(tx, key, [cell_id])])
 
-    def restore(self, tx: Transaction, key: PadKey, version: int, now: int) -> Pad:
+    def restore(self, tx: Transaction, key: NotebookKey, version: int, now: int) -> Pad:
         """The pad as it was at an earlier version, as a new version."""
         old = existing(tx, key)
-        undo = Undo.whole(tx, key, old)
-        about, cells, schemas = Undo.state_at(tx, key, old, version)
+        before = state_of(tx, key, old)
+        after = about, cells, schemas = Undo.state_at(tx, key, before, old.version, version)
         pad = replace(old, about=about, updated=now, version=old.version + 1, cell_count=len(cells))
         self._replace_all(tx, key, pad, cells, schemas)
-        record(tx, key, pad.version, now, f"restore {version}", undo, HISTORY_KEPT)
+        recorded = record(tx, key, pad.version, now, PadChange(f"restore {version}", Undo.whole(before)))
+        self._kept(tx, key, bytes_of_state(after) - bytes_of_state(before), recorded)
         return pad
+
+    def _kept(self, tx: Transaction, key: NotebookKey, more: int, recorded: int) -> None:
+        weigh(tx, key, more, recorded, self.limits)
 
     # -- cells ---------------------------------------------------------------------------------------------------------------
 
-    def insert(self, tx: Transaction, key: PadKey, drafts: Sequence[Cell], index: int | None, now: int) -> Pad:
+    def insert(self, tx: Transaction, key: NotebookKey, drafts: Sequence[Cell], index: int | None, now: int) -> Pad:
         """Put cells in at a position, or at the end. Their own positions are ignored."""
         old = existing(tx, key)
         start = old.cell_count if index is None else index
         if not 0 <= start <= old.cell_count:
             raise InvalidIndex(
-                f"index {start} is outside pad {key.id!r}, which has {old.cell_count} cells",
+                f"index {start} is outside pad {key.id!r}, which has {counted(old.cell_count, 'cell')}",
                 hint=f"give 0 to {old.cell_count}, or none to append",
             )
         if self.limits.cells and old.cell_count + len(drafts) > self.limits.cells:
@@ -209,17 +232,20 @@ class PadStore:
             )
         cells = [replace(cell, index=start + offset) for offset, cell in enumerate(drafts)]
         if start < old.cell_count:
-            rows.shift_cells(tx, key, start, len(cells))
+            CELLS.shift(tx, key, start, len(cells))
         taken = rows.insert_cells(tx, key, cells)
         if taken is not None:
             raise InvalidId(f"pad {key.id!r} has a cell {taken!r} already", hint="leave cell_id out, one is made")
         pad = self._changed(tx, key, old, len(cells), now)
-        record(tx, key, pad.version, now, "insert", Undo.removal([cell.id for cell in cells]), HISTORY_KEPT)
+        touched = {"cells": [{"cell_id": cell.id, "index": cell.index} for cell in cells]}
+        undo = Undo.removal([cell.id for cell in cells])
+        recorded = record(tx, key, pad.version, now, PadChange("insert", undo, touched))
+        self._kept(tx, key, sum(map(rows.bytes_of_cell, cells)), recorded)
         self.index.put(tx, [_cell_entry(key, pad, cell) for cell in cells])
         return pad
 
     def replace_cell(
-        self, tx: Transaction, key: PadKey, cell_id: str, draft: CellDraft, new_index: int | None, now: int
+        self, tx: Transaction, key: NotebookKey, cell_id: str, draft: PadCellDraft, new_index: int | None, now: int
     ) -> tuple[Pad, Cell]:
         """Other content for a cell; metadata and tags that are not given stay. Moved to `new_index` afterwards."""
         old = existing(tx, key)
@@ -227,41 +253,41 @@ class PadStore:
         target = before.index if new_index is None else new_index
         if not 0 <= target < old.cell_count:
             raise InvalidIndex(
-                f"new_index {target} is outside pad {key.id!r}, which has {old.cell_count} cells",
+                f"new_index {target} is outside pad {key.id!r}, which has {counted(old.cell_count, 'cell')}",
                 hint=f"give 0 to {old.cell_count - 1}",
             )
-        if target != before.index:
-            rows.delete_cells(tx, key, cell_id)
-            rows.shift_cells(tx, key, before.index + 1, -1)
-            rows.shift_cells(tx, key, target, 1)
         after = replace(
             before,
             index=target,
+            kind=kind_of(draft.language),
             language=draft.language,
-            content=draft.content,
+            source=draft.content,
             metadata=before.metadata if draft.metadata is None else draft.metadata,
             tags=before.tags if draft.tags is None else draft.tags,
-            json_schema=before.json_schema if draft.json_schema is None else draft.json_schema,
-            validate=draft.validate,
-            status=None,
+            check=Check(before.check.schema if draft.json_schema is None else draft.json_schema, draft.validate),
         )
-        rows.replace_cell(tx, key, after)
+        rows.replace_cell(tx, key, before, after)
         pad = self._changed(tx, key, old, 0, now)
-        record(tx, key, pad.version, now, "replace", Undo.replacement(before), HISTORY_KEPT)
+        touched = {"cells": [moved_cell(before, after)]}
+        recorded = record(tx, key, pad.version, now, PadChange("replace", Undo.replacement(before), touched))
+        self._kept(tx, key, rows.bytes_of_cell(after) - rows.bytes_of_cell(before), recorded)
         self.index.put(tx, [_cell_entry(key, pad, after)])
         return pad, after
 
-    def delete_cell(self, tx: Transaction, key: PadKey, cell_id: str, now: int) -> Pad:
+    def delete_cell(self, tx: Transaction, key: NotebookKey, cell_id: str, now: int) -> tuple[Pad, Cell]:
+        """The pad without the cell, and the cell."""
         old = existing(tx, key)
         (before,) = self.cells_of(tx, key, [cell_id])
-        rows.delete_cells(tx, key, cell_id)
-        rows.shift_cells(tx, key, before.index + 1, -1)
+        CELLS.take_out(tx, key, before)
+        rows.delete_tags(tx, key, cell_id)
         pad = self._changed(tx, key, old, -1, now)
-        record(tx, key, pad.version, now, "delete", Undo.replacement(before), HISTORY_KEPT)
-        self.index.remove(tx, key.tenant, KIND, key.id, cell_id)
-        return pad
+        touched = {"cells": [moved_cell(before, before)]}
+        recorded = record(tx, key, pad.version, now, PadChange("delete", Undo.replacement(before), touched))
+        self._kept(tx, key, -rows.bytes_of_cell(before), recorded)
+        self.index.remove(tx, key.owner, KIND, key.id, cell_id)
+        return pad, before
 
-    def cells_of(self, tx: Transaction, key: PadKey, ids: Sequence[str]) -> list[Cell]:
+    def cells_of(self, tx: Transaction, key: NotebookKey, ids: Sequence[str]) -> list[Cell]:
         """These cells, in the order asked for, each once; InvalidId if one is not there."""
         wanted = list(dict.fromkeys(ids))
         # What is no id names no cell; an engine may refuse to be asked for it.
@@ -276,21 +302,15 @@ class PadStore:
             )
         return [found[cell_id] for cell_id in wanted]
 
-    def note_status(self, tx: Transaction, key: PadKey, statuses: Mapping[str, str], version: int) -> None:
+    def note_status(self, tx: Transaction, key: NotebookKey, statuses: Mapping[str, str], version: int) -> None:
         """What validation said, unless the pad has changed since it was asked."""
-        row = tx.row("SELECT version FROM pads WHERE tenant = ? AND id = ?", key.tenant, key.id)
+        row = tx.row("SELECT version FROM pads WHERE tenant = ? AND id = ?", key.owner, key.id)
         if row is None or row[0] != version:
             return
         for cell_id, status in statuses.items():
-            tx.run(
-                "UPDATE cells SET status = ? WHERE tenant = ? AND pad = ? AND id = ?",
-                status,
-                key.tenant,
-                key.id,
-                cell_id,
-            )
+            CELLS.write_validation(tx, key, cell_id, status)
 
-    def _changed(self, tx: Transaction, key: PadKey, old: Pad, more: int, now: int) -> Pad:
+    def _changed(self, tx: Transaction, key: NotebookKey, old: Pad, more: int, now: int) -> Pad:
         """The pad's row after its cells changed: version, time and count, in one statement."""
         pad = replace(old, updated=now, version=old.version + 1, cell_count=old.cell_count + more)
         tx.run(
@@ -298,14 +318,16 @@ class PadStore:
             now,
             pad.version,
             pad.cell_count,
-            key.tenant,
+            key.owner,
             key.id,
         )
         return pad
 
     # -- schemas -------------------------------------------------------------------------------------------------------------
 
-    def put_schema(self, tx: Transaction, key: PadKey, given: SharedSchema, *, by_id: bool, now: int) -> SharedSchema:
+    def put_schema(
+        self, tx: Transaction, key: NotebookKey, given: SharedSchema, *, by_id: bool, now: int
+    ) -> SharedSchema:
         """A shared schema, new or another version of the one with this id or this name. An update keeps its id.
 
         One that is named by its id alone keeps its name.
@@ -326,33 +348,37 @@ class PadStore:
             )
         if meant is None and self.limits.schemas and len(there) >= self.limits.schemas:
             raise LimitReached(
-                f"pad {key.id!r} has {len(there)} schemas already, the limit of --scratch-max-schemas",
+                f"pad {key.id!r} has {counted(len(there), 'schema')} already, the limit of --scratch-max-schemas",
                 hint="change one of them, delete one with scratch_delete_schema, or use another pad",
                 details={"limit": self.limits.schemas},
             )
         stored = replace(given, id=meant.id) if meant else given
         rows.write_schema(tx, key, stored)
         pad = self._changed(tx, key, old, 0, now)
-        record(tx, key, pad.version, now, "schema", Undo.schema(stored.id, meant), HISTORY_KEPT)
+        touched = {"schema": {"id": stored.id, "name": stored.name}}
+        recorded = record(tx, key, pad.version, now, PadChange("schema", Undo.schema(stored.id, meant), touched))
+        self._kept(tx, key, rows.bytes_of_schema(stored) - rows.bytes_of_schema(meant), recorded)
         return stored
 
-    def delete_schema(self, tx: Transaction, key: PadKey, named: str, now: int) -> SharedSchema:
+    def delete_schema(self, tx: Transaction, key: NotebookKey, named: str, now: int) -> SharedSchema:
         old = existing(tx, key)
         found = schema_named(rows.read_schemas(tx, key), key, named)
         rows.delete_schemas(tx, key, found.id)
         pad = self._changed(tx, key, old, 0, now)
-        record(tx, key, pad.version, now, "schema", Undo.schema(found.id, found), HISTORY_KEPT)
+        touched = {"schema": {"id": found.id, "name": found.name}}
+        recorded = record(tx, key, pad.version, now, PadChange("schema", Undo.schema(found.id, found), touched))
+        self._kept(tx, key, -rows.bytes_of_schema(found), recorded)
         return found
 
 
-def existing(tx: Transaction, key: PadKey) -> Pad:
+def existing(tx: Transaction, key: NotebookKey) -> Pad:
     pad = rows.read_pad(tx, key)
     if pad is None:
         raise no_pad(key.id)
     return pad
 
 
-def schema_named(schemas: Sequence[SharedSchema], key: PadKey, named: str) -> SharedSchema:
+def schema_named(schemas: Sequence[SharedSchema], key: NotebookKey, named: str) -> SharedSchema:
     """By id or by name; if none is written so, by id with or without hyphens, in either case."""
     plain = named.replace("-", "").lower()
     for schema in schemas:
@@ -368,13 +394,13 @@ def new_id() -> str:
     return secrets.token_hex(16)
 
 
-def _pad_entry(key: PadKey, pad: Pad) -> Entry:
+def _pad_entry(key: NotebookKey, pad: Pad) -> Entry:
     about = pad.about
     text = "\n".join(part for part in (about.description, about.summary) if part)
-    return Entry(Key(key.tenant, KIND, key.id), text, about.title or "", about.namespace or "", about.tags)
+    return Entry(Key(key.owner, KIND, key.id), text, about.title or "", about.namespace or "", about.tags)
 
 
-def _cell_entry(key: PadKey, pad: Pad, cell: Cell) -> Entry:
+def _cell_entry(key: NotebookKey, pad: Pad, cell: Cell) -> Entry:
     tags = tuple(dict.fromkeys((*cell.tags, *pad.about.tags)))
-    where = Key(key.tenant, KIND, key.id, cell.id)
-    return Entry(where, cell.content, pad.about.title or "", pad.about.namespace or "", tags, cell.language)
+    where = Key(key.owner, KIND, key.id, cell.id)
+    return Entry(where, cell.source, pad.about.title or "", pad.about.namespace or "", tags, cell.language)

@@ -3,27 +3,34 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cellwright.scratch.model import Cell, JsonObject, Pad, PadDraft
+from cellwright.notebook.model import Cell
+from cellwright.scratch.model import JsonObject, Pad, PadDraft, SharedSchema
 from cellwright.scratch.validation.model import Validation
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PadView:
     """A pad, with those of its cells that a reply is about."""
 
     pad: Pad
     cells: list[Cell]
     cell_tags: list[str]
+    schemas: tuple[SharedSchema, ...] = ()
+    """Those that the pad shares, where they were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenPad:
     """What a change led to."""
 
-    view: View
+    view: PadView
+    touched: frozenset[str] | None = None
+    """The cells that the change was about; None if it was about all of them."""
     validation: list[Validation] | None = None
     reset: bool = False
     evicted: tuple[str, ...] = ()
+    deleted: Cell | None = None
+    """The cell that is not there any more."""
 
 
 def union(tags: Iterable[Sequence[str]]) -> list[str]:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from cellwright.core.errors import InvalidUri
 from cellwright.core.resources import Changes, ResourceListChanged, ResourceUpdated
 from cellwright.scratch.model import ID
-from cellwright.scratch.rows import PadKey
+from cellwright.storage.cells import NotebookKey
 
 SCHEME = "scratchpad"
 LIST = "list"
@@ -51,21 +51,21 @@ class Watched:
             if not left:
                 del self._uris[about]
 
-    def changed(self, key: PadKey, cell: str | None = None) -> None:
+    def changed(self, key: NotebookKey, cell: str | None = None) -> None:
         """Tell that the pad has changed, in every format, and this cell of it."""
         self._tell(key, lambda rest: rest[:1] != ["cells"] or rest[1:] == [cell])
 
-    def replaced(self, key: PadKey) -> None:
+    def replaced(self, key: NotebookKey) -> None:
         """Tell that nothing of the pad is as it was: it was reset, restored, or is gone."""
         self._tell(key, lambda _: True)
-        self.listed(key.tenant)
+        self.listed(key.owner)
 
     def listed(self, tenant: str) -> None:
         """Tell that the list of resources is another one."""
         self._changes.publish(ResourceListChanged(tenant))
 
-    def _tell(self, key: PadKey, concerned: Callable[[list[str]], bool]) -> None:
+    def _tell(self, key: NotebookKey, concerned: Callable[[list[str]], bool]) -> None:
         # The list shows how many cells each pad has and which changed last: it changes with every pad.
-        for uri in (*self._uris.get((key.tenant, None), ()), *self._uris.get((key.tenant, key.id), ())):
+        for uri in (*self._uris.get((key.owner, None), ()), *self._uris.get((key.owner, key.id), ())):
             if concerned(parts(uri)[1]):
-                self._changes.publish(ResourceUpdated(uri, principal_id=key.tenant))
+                self._changes.publish(ResourceUpdated(uri, principal_id=key.owner))

@@ -4,10 +4,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cellwright.core.errors import ConfigError
+from cellwright.core.installation import this_installation
 from cellwright.core.types import Secret
 from cellwright.storage.database import Database
 from cellwright.storage.migrations import Migration
-from cellwright.storage.sqlite import SqliteDatabase
+from cellwright.storage.sqlite.database import SqliteDatabase
+from cellwright.system.folders import expanded
 
 FILE_NAME = "cellwright.db"
 SCHEMES = ("postgresql://", "postgres://")
@@ -25,7 +27,7 @@ def locate(setting: str, state_folder: Path) -> Location:
             "--database names a kind of database that cellwright does not know",
             hint="leave it out, name a file, or use postgresql://user:password@host:5432/name",
         )
-    return Path(setting).expanduser() if setting else state_folder / FILE_NAME
+    return expanded(setting) if setting else state_folder / FILE_NAME
 
 
 def open_database(where: Location, migrations: Iterable[Migration] = ()) -> Database:
@@ -33,10 +35,10 @@ def open_database(where: Location, migrations: Iterable[Migration] = ()) -> Data
     if isinstance(where, Path):
         return SqliteDatabase(where, migrations)
     try:
-        from cellwright.storage.postgres import PostgresDatabase  # noqa: PLC0415 - an optional part, and 0.3 s
+        from cellwright.storage.postgres.database import PostgresDatabase  # noqa: PLC0415 - an optional part, and 0.3 s
     except ImportError as error:
         raise ConfigError(
             "--database names a PostgreSQL server, but its driver is not installed",
-            hint="pip install 'cellwright[postgres]'",
+            hint=this_installation().add("postgres"),
         ) from error
     return PostgresDatabase(where, migrations)

@@ -13,13 +13,15 @@ from pathlib import Path
 import apsw
 
 from cellwright.core.errors import ConfigError, Conflict, InvalidArgument, NotFound, Unavailable
+from cellwright.core.text.counting import counted
 from cellwright.core.types import Secret
 from cellwright.storage import errors
 from cellwright.storage.location import Location
 from cellwright.storage.migrations import Migration, pending
-from cellwright.storage.sqlite import OWN, SqliteTransaction, bring_up_to_date
-from cellwright.storage.sqlite_errors import explaining
-from cellwright.storage.sqlite_file import APPLICATION_ID, connect, execute, prepare
+from cellwright.storage.sqlite.database import OWN, SqliteTransaction, bring_up_to_date
+from cellwright.storage.sqlite.errors import explaining
+from cellwright.storage.sqlite.file import APPLICATION_ID, connect, execute, prepare
+from cellwright.system import machine
 
 PAGES_AT_ONCE = 2_000
 
@@ -57,6 +59,8 @@ def backup(where: Location, to: Path, progress: Progress = quiet) -> Copy:
     source = existing(where, "copy")
     if to.exists():
         raise Conflict(f"{to.name} exists already", hint="name a file that does not exist; nothing was overwritten")
+    if not to.parent.is_dir():
+        raise NotFound(f"there is no folder {to.parent}", hint="make it first, or name a file in one that exists")
     with explaining(), closing(connect(source)) as connection:
         _write_copy(connection, to, progress)
     return inspect(to)
@@ -69,21 +73,12 @@ def _write_copy(connection: apsw.Connection, to: Path, progress: Progress) -> No
         with closing(apsw.Connection(str(draft))) as target:
             _copy_pages(connection, target, progress)
             execute(target, "PRAGMA journal_mode = DELETE")
-        _sync(draft)
-        draft.replace(to)
-        _sync(to.parent)
+        with draft.open("rb+") as written:
+            os.fsync(written.fileno())
+        machine.replace(draft, to)
+        machine.sync_folder(to.parent)
     finally:
         draft.unlink(missing_ok=True)
-
-
-def _sync(place: Path) -> None:
-    if os.name != "posix" and place.is_dir():
-        return
-    opened = os.open(place, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def _copy_pages(source: apsw.Connection, target: apsw.Connection, progress: Progress) -> None:
@@ -182,11 +177,21 @@ def _keep_previous(file: Path, wanted: Copy, *, force: bool, progress: Progress)
             for end in ("-wal", "-shm"):
                 kept.with_name(kept.name + end).unlink(missing_ok=True)
     except (apsw.CorruptError, apsw.NotADBError):
+        _move_aside(file, kept)
+    return kept
+
+
+def _move_aside(file: Path, kept: Path) -> None:
+    try:
         for end in ("", "-wal", "-shm"):
             part = file.with_name(file.name + end)
             if part.exists():
-                part.replace(file.with_name(kept.name + end))
-    return kept
+                machine.replace(part, file.with_name(kept.name + end))
+    except PermissionError as error:
+        raise Conflict(
+            "the damaged database cannot be moved away while a program has it open",
+            hint="end the cellwright servers that use it, then restore again",
+        ) from error
 
 
 def _refuse_newer(present: apsw.Connection, file: Path, wanted: Copy, *, force: bool) -> None:
@@ -197,7 +202,7 @@ def _refuse_newer(present: apsw.Connection, file: Path, wanted: Copy, *, force: 
         raise Conflict("the backup is of another database than this one", hint="--force replaces this one all the same")
     if now.commits > wanted.commits:
         raise Conflict(
-            f"the database has {now.commits - wanted.commits} changes that the backup does not have",
+            f"the database has {counted(now.commits - wanted.commits, 'change')} that the backup does not have",
             hint="--force goes back all the same; the present state is kept beside it with the ending .bak",
         )
 
@@ -232,5 +237,5 @@ def _problems(connection: apsw.Connection) -> tuple[str, ...]:
     found = [str(text) for (text,) in execute(connection, "PRAGMA integrity_check(20)") if text != "ok"]
     orphans = len(execute(connection, "PRAGMA foreign_key_check"))
     if orphans:
-        found.append(f"{orphans} rows point at something that does not exist")
+        found.append(f"pointing at something that does not exist: {counted(orphans, 'row')}")
     return tuple(found)

@@ -28,7 +28,7 @@ class Closable(Protocol):
 C = TypeVar("C", bound=Closable)
 
 
-class Job:
+class DatabaseJob:
     """One piece of work: until when it may run, and whether anybody still wants it."""
 
     __slots__ = ("_lock", "abandoned", "begun", "interrupt", "interrupted", "queued")
@@ -102,12 +102,12 @@ class Workers(Generic[C]):
         self._lock = threading.Lock()
         """Work comes from more than one loop: indexes are made in threads with loops of their own."""
 
-    async def run(self, work: Callable[[C, Job], T]) -> T:
+    async def run(self, work: Callable[[C, DatabaseJob], T]) -> T:
         """Run the work in a thread that has a connection; a cancelled caller makes it stop soon."""
-        job = Job()
+        job = DatabaseJob()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
-        self._give(lambda: self._do(work, job, loop, answer))
+        self._give(partial(self._do, work, job, loop, answer))
         try:
             return await answer
         except asyncio.CancelledError:
@@ -115,6 +115,9 @@ class Workers(Generic[C]):
             if job.interrupt:
                 loop.run_in_executor(None, job.stop)
             raise
+        finally:
+            # A failure knows the frames that it came through: one that holds it in turn would keep all that its callers hold.
+            del answer
 
     def _give(self, order: Callable[[], None]) -> None:
         with self._lock:
@@ -145,7 +148,11 @@ class Workers(Generic[C]):
                 self._under_way -= 1
 
     def _do(
-        self, work: Callable[[C, Job], T], job: Job, loop: asyncio.AbstractEventLoop, answer: "asyncio.Future[T]"
+        self,
+        work: Callable[[C, DatabaseJob], T],
+        job: DatabaseJob,
+        loop: asyncio.AbstractEventLoop,
+        answer: "asyncio.Future[T]",
     ) -> None:
         if job.abandoned:
             return  # by a caller who has gone while it waited for its turn
@@ -157,6 +164,7 @@ class Workers(Generic[C]):
         with suppress(RuntimeError):
             # The loop may be closed: then nobody waits.
             loop.call_soon_threadsafe(done)
+        del done, answer  # as in `run`
 
     def connection(self) -> C:
         """This thread's connection, made if it has none."""

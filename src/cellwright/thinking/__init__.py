@@ -1,1 +1,1 @@
-"""Thinking notebooks: ephemeral books with reasoning templates, run in kernels of their own and read as `notebook://` resources."""
+"""Thinking notebooks: ephemeral, with reasoning templates, run in kernels of their own and read as `notebook://` resources."""

@@ -1,14 +1,13 @@
-"""Cells as callers give them, checked; books as notebooks to be made."""
+"""Cells as callers give them, checked; anybody's notebook as one of ours to be made."""
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 from cellwright.core.errors import InvalidArgument, LimitReached
-from cellwright.core.formats.model import Book, BookCell, Kind, language_named
+from cellwright.notebook.model import UNTITLED, Cell, Kind, Notebook, language_named
 from cellwright.thinking.model import (
     MAX_TITLE,
-    Cell,
-    Limits,
+    ThinkingLimits,
     checked_filename,
     checked_language,
     is_cell_id,
@@ -27,11 +26,11 @@ class CellDraft:
     filename: str | None = None
 
 
-def new_cell(draft: CellDraft, main: str, limits: Limits) -> Cell:
-    return changed_cell(Cell(new_cell_id(), draft.kind or Kind.CODE, ""), draft, main, limits)
+def new_cell(draft: CellDraft, main: str, limits: ThinkingLimits) -> Cell:
+    return changed_cell(Cell(draft.kind or Kind.CODE, "", id=new_cell_id()), draft, main, limits)
 
 
-def changed_cell(cell: Cell, draft: CellDraft, main: str, limits: Limits) -> Cell:
+def changed_cell(cell: Cell, draft: CellDraft, main: str, limits: ThinkingLimits) -> Cell:
     """The cell with what the draft says; `main` is the notebook's language."""
     kind = draft.kind or cell.kind
     source = cell.source if draft.source is None else draft.source
@@ -50,7 +49,7 @@ def changed_cell(cell: Cell, draft: CellDraft, main: str, limits: Limits) -> Cel
     return replace(cell, kind=kind, source=source, language="" if language == main else language, filename=filename)
 
 
-def _check_source(source: str, limits: Limits) -> None:
+def _check_source(source: str, limits: ThinkingLimits) -> None:
     size = len(source.encode("utf-8", "surrogatepass"))
     if size > limits.source_bytes:
         raise LimitReached(
@@ -58,47 +57,38 @@ def _check_source(source: str, limits: Limits) -> None:
         )
 
 
-def adopted(book: Book, patterns: Container[str]) -> tuple[Book, str]:
-    """Anybody's book as one that a notebook can be made from, and the pattern it says it was made from, if we know it."""
-    pattern = book.metadata.get("pattern")
+def adopted(notebook: Notebook, patterns: Container[str]) -> tuple[Notebook, str]:
+    """Anybody's notebook as one that ours can be made from, and the pattern it says it was made from, if we know it."""
+    pattern = notebook.metadata.get("pattern")
     known = pattern if isinstance(pattern, str) and pattern in patterns else ""
-    title = " ".join(book.title.replace("\0", "").split())[:MAX_TITLE] or "Untitled"
-    metadata = {name: value for name, value in book.metadata.items() if name != "pattern" or not known}
-    return Book(title, checked_language(book.language or "python"), book.cells, metadata), known
+    title = " ".join(notebook.title.replace("\0", "").split())[:MAX_TITLE] or UNTITLED
+    metadata = {name: value for name, value in notebook.metadata.items() if name != "pattern" or not known}
+    return Notebook(title, checked_language(notebook.language or "python"), notebook.cells, metadata), known
 
 
-def cells_of(book: Book, limits: Limits) -> list[Cell]:
-    """The book's cells with ids that are good and stand once."""
-    if len(book.cells) > limits.cells:
+def cells_of(notebook: Notebook, limits: ThinkingLimits) -> list[Cell]:
+    """The notebook's cells with ids that are good and stand once."""
+    if len(notebook.cells) > limits.cells:
         raise LimitReached(
-            f"a notebook has at most {limits.cells} cells (--thinking-max-cells), this one has {len(book.cells)}",
+            f"a notebook has at most {limits.cells} cells (--thinking-max-cells), this one has {len(notebook.cells)}",
             hint="import it in parts",
         )
-    main = language_named(book.language)
+    main = language_named(notebook.language)
     seen: set[str] = set()
-    return [_cell_of(cell, main, seen, limits) for cell in book.cells]
+    return [replace(_cell_of(cell, main, seen, limits), index=index) for index, cell in enumerate(notebook.cells)]
 
 
-def _cell_of(cell: BookCell, main: str, seen: set[str], limits: Limits) -> Cell:
+def _cell_of(cell: Cell, main: str, seen: set[str], limits: ThinkingLimits) -> Cell:
     _check_source(cell.source, limits)
     cell_id = cell.id if is_cell_id(cell.id) and cell.id not in seen else new_cell_id()
     seen.add(cell_id)
     if cell.kind is not Kind.CODE:
-        return Cell(cell_id, cell.kind, cell.source, metadata=cell.metadata)
+        return Cell(cell.kind, cell.source, id=cell_id, metadata=cell.metadata)
     language = language_named(cell.language)
     outputs = bounded(cell.outputs, limits.output_bytes)
     status = "failed" if _ends_badly(outputs) else "idle"
-    return Cell(
-        cell_id,
-        cell.kind,
-        cell.source,
-        "" if language == main else language,
-        cell.filename,
-        cell.metadata,
-        cell.execution_count,
-        outputs,
-        status,
-    )
+    language = "" if language == main else language
+    return replace(cell, id=cell_id, language=language, outputs=outputs, status=status)
 
 
 def _ends_badly(outputs: Sequence[dict[str, object]]) -> bool:

@@ -3,11 +3,11 @@
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from cellwright.core.errors import InvalidArgument, NotFound
-from cellwright.core.formats.model import Book, BookCell, Kind, language_named
+from cellwright.core.errors import InvalidArgument, InvalidUri, NotFound
+from cellwright.notebook.model import Cell, Kind, Notebook, language_named
 
 JsonObject = dict[str, Any]
 
@@ -24,6 +24,12 @@ SAME_KERNEL = ({"javascript", "typescript"},)
 """Languages that one kernel runs."""
 
 
+class InvalidNotebookUri(InvalidUri):
+    """An address of a notebook that cannot be read as one; invalid parameters, like a notebook that is not there."""
+
+    rpc_code = InvalidArgument.rpc_code
+
+
 class Pattern(Protocol):
     """A reasoning template: what a notebook can be made from."""
 
@@ -34,11 +40,14 @@ class Pattern(Protocol):
     @property
     def description(self) -> str: ...
     @property
-    def book(self) -> Book: ...
+    def notebook(self) -> Notebook: ...
+    def begun(self, problem: str) -> Notebook:
+        """The notebook with this problem in it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ThinkingLimits:
     """What one principal may have, and for how long."""
 
     notebooks: int = 50
@@ -49,45 +58,12 @@ class Limits:
     """Seconds without use after which a notebook is gone."""
     kernels: int = 4
     kernel_idle: float = 600.0
+    notebook_bytes: int = 16 << 20
+    """Of all its cells with their outputs: a whole notebook is held in memory, where a letter may take four bytes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """One notebook of one principal: the only way a notebook is ever named to the database."""
-
-    owner: str
-    id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    id: str
-    kind: Kind
-    source: str
-    language: str = ""
-    """Of code: its own language; empty means the notebook's."""
-    filename: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    execution_count: int | None = None
-    outputs: tuple[JsonObject, ...] = ()
-    status: str = "idle"
-    """idle, queued, running, or failed: how its last run stands."""
-
-    def book_cell(self) -> BookCell:
-        return BookCell(
-            self.kind,
-            self.source,
-            self.language,
-            self.filename,
-            self.id,
-            self.execution_count,
-            self.outputs,
-            self.metadata,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Notebook:
+class ThinkingNotebook:
     """A notebook without its cells."""
 
     id: str
@@ -120,25 +96,24 @@ class Notebook:
         languages = {language_named(cell.language or self.language), language_named(self.language)}
         return len(languages) == 1 or any(languages <= same for same in SAME_KERNEL)
 
-    def book(self, cells: Sequence[Cell]) -> Book:
+    def with_cells(self, cells: Sequence[Cell]) -> Notebook:
         metadata = {**self.metadata, **({"pattern": self.pattern} if self.pattern else {})}
-        return Book(self.title, self.language, tuple(cell.book_cell() for cell in cells), metadata)
+        return Notebook(self.title, self.language, tuple(cells), metadata)
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ThinkingView:
     """A notebook with its cells, as they are now."""
 
-    notebook: Notebook
+    notebook: ThinkingNotebook
     cells: list[Cell]
 
 
 class Changed(NamedTuple):
-    """A cell that was added or changed, and where it is."""
+    """A cell that was added or changed."""
 
-    notebook: Notebook
+    notebook: ThinkingNotebook
     cell: Cell
-    place: int
 
 
 def new_notebook_id() -> str:
@@ -158,6 +133,14 @@ def no_notebook() -> NotFound:
     return NotFound("Notebook not found", hint="notebook://list has yours; notebook_create makes one")
 
 
+def no_current() -> NotFound:
+    """A session without a notebook is shown nobody's: not even its owner's from another session."""
+    return NotFound(
+        "No notebook for current session",
+        hint="notebook://list has those of your other sessions; notebook_create makes one",
+    )
+
+
 def checked_handle(given: str) -> str:
     """A notebook's or session's handle. What cannot be one is simply not found: guessing teaches nothing."""
     if not _HANDLE.fullmatch(given):
@@ -168,7 +151,9 @@ def checked_handle(given: str) -> str:
 def checked_title(given: str) -> str:
     title = " ".join(given.split())
     if not title or len(title) > MAX_TITLE or "\0" in title:
-        raise InvalidArgument(f"a title is one line of 1 to {MAX_TITLE} characters")
+        raise InvalidArgument(
+            f"a title is one line of 1 to {MAX_TITLE} characters", hint="give a shorter title without line breaks"
+        )
     return title
 
 

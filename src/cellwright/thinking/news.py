@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from cellwright.core.resources import Changes, ResourceListChanged, ResourceUpdated
 from cellwright.core.types import Call
-from cellwright.thinking.model import Key
+from cellwright.storage.cells import NotebookKey
 from cellwright.thinking.reading import FORMS
 
 K = TypeVar("K")
@@ -14,15 +14,15 @@ REMEMBERED_CONNECTIONS = 1_000
 REMEMBERED_NOTEBOOKS = 20_000
 
 
-class News:
+class ThinkingNews:
     """Notebooks are announced under the session they are in; a session is learnt when its notebook is first used here."""
 
     def __init__(self, changes: Changes) -> None:
         self._changes = changes
-        self._sessions: OrderedDict[Key, str] = OrderedDict()
+        self._sessions: OrderedDict[NotebookKey, str] = OrderedDict()
         self._current: OrderedDict[tuple[str, str], str] = OrderedDict()
 
-    def used(self, call: Call, key: Key, session: str) -> None:
+    def used(self, call: Call, key: NotebookKey, session: str) -> None:
         _remember(self._sessions, key, session, REMEMBERED_NOTEBOOKS)
         _remember(self._current, (key.owner, call.session), key.id, REMEMBERED_CONNECTIONS)
 
@@ -30,17 +30,17 @@ class News:
         """The notebook that this connection used last, which may be gone."""
         return self._current.get((call.principal.id, call.session))
 
-    def came(self, key: Key) -> None:
+    def came(self, key: NotebookKey) -> None:
         self._changes.publish(ResourceListChanged(key.owner))
         self.changed(key)
 
-    def went(self, key: Key, session: str) -> None:
+    def went(self, key: NotebookKey, session: str) -> None:
         self._sessions[key] = session
         self.changed(key)
         self._changes.publish(ResourceListChanged(key.owner))
         del self._sessions[key]
 
-    def changed(self, key: Key, cells: Sequence[str] = (), execution_id: str = "") -> None:
+    def changed(self, key: NotebookKey, cells: Sequence[str] = (), execution_id: str = "") -> None:
         """Tell of everything that reads differently now."""
         session = self._sessions.get(key)
         if session is None:

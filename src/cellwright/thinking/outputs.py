@@ -1,46 +1,60 @@
-"""Outputs of nbformat: kept within a limit, and cleaned for reading."""
+"""Outputs of nbformat: kept within a limit, cleaned for reading, and one of them as a resource."""
 
+import base64
+import binascii
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from cellwright.core.clean import clean, clean_html
-from cellwright.core.sight import seen
+from cellwright.core.resources import Content
+from cellwright.core.text.clean import clean, clean_html
+from cellwright.core.text.counting import counted
+from cellwright.core.text.cutting import cut_for_file, mapped
+from cellwright.core.text.sight import seen
 from cellwright.thinking.model import JsonObject
 
 MAX_DEPTH = 20
 MARKUP = frozenset({"text/html", "image/svg+xml"})
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+# Of an output in several forms, the first of these is given.
+PREFERRED = (*PICTURES, "image/svg+xml", "application/json", "text/html", "text/markdown", "text/latex", "text/plain")
 
 
 def bounded(outputs: Sequence[JsonObject], limit: int) -> tuple[JsonObject, ...]:
     """As many outputs as fit, a long text by its head and tail, always the error; what is missing is said."""
-    kept: list[JsonObject] = []
-    left, gone = limit, 0
-    for output in outputs:
-        size = _size(output)
+    kept = [output for _, output in _kept(outputs, limit)]
+    if gone := len(outputs) - len(kept):
+        kept.append(_note(f"{counted(gone, 'output')} left out, a cell keeps {limit:,} bytes of output"))
+    return tuple(kept)
+
+
+def places(outputs: Sequence[JsonObject], limit: int) -> dict[int, int]:
+    """From the number of each output that is kept to its number among those that are."""
+    return {number: place for place, (number, _) in enumerate(_kept(outputs, limit))}
+
+
+def _kept(outputs: Sequence[JsonObject], limit: int) -> Iterator[tuple[int, JsonObject]]:
+    left = limit
+    sizes = [_size(output) for output in outputs]
+    following = sum(sizes)
+    for number, (output, size) in enumerate(zip(outputs, sizes, strict=True)):
+        following -= size
         if size <= left:
-            kept.append(output)
+            yield number, output
             left -= size
         elif output.get("output_type") == "stream" and left > 1024:  # noqa: PLR2004
-            kept.append(_cut_stream(output, left))
-            left = 0
+            # What follows, the end of a long output and what was said about it, is worth more than the middle of this.
+            reserved = min(following, left // 4)
+            yield number, _cut_stream(output, left - reserved)
+            left = reserved
         elif output.get("output_type") == "error":
-            kept.append({**output, "traceback": []})
-        else:
-            gone += 1
-    if gone:
-        kept.append(_note(f"{gone} outputs left out, a cell keeps {limit:,} bytes of output"))
-    return tuple(kept)
+            yield number, {**output, "traceback": []}
 
 
 def _cut_stream(output: JsonObject, room: int) -> JsonObject:
     text = str(output.get("text", ""))
     # A character has at most four bytes, and JSON writes a control character with six.
-    half = max(room // 12, 100)
-    missing = len(text) - 2 * half
-    if missing <= 0:
-        return output
-    return {**output, "text": f"{text[:half]}\n[{missing:,} of {len(text):,} characters left out]\n{text[-half:]}"}
+    return {**output, "text": cut_for_file(text, max(room // 6, 200))}
 
 
 def _note(text: str) -> JsonObject:
@@ -58,6 +72,9 @@ class Cleaner:
         self.hidden = 0
 
     def text(self, text: str) -> str:
+        return mapped(text, self._text)
+
+    def _text(self, text: str) -> str:
         cleaned = clean(text)
         self.hidden += cleaned.hidden
         return cleaned.text
@@ -90,3 +107,32 @@ class Cleaner:
         if key in MARKUP and isinstance(item, str):
             return self.markup(item)
         return self.json(item, depth + 1)
+
+
+def output_content(output: Mapping[str, Any]) -> Content:
+    """One output in full: a picture as bytes, everything else as cleaned text."""
+    cleaner = Cleaner()
+    match output.get("output_type"):
+        case "stream":
+            return _text_content(cleaner.text(str(output.get("text", ""))), "text/plain", cleaner)
+        case "error":
+            lines = "\n".join(str(line) for line in output.get("traceback", ()))
+            text = lines or f"{output.get('ename')}: {output.get('evalue')}"
+            return _text_content(cleaner.text(text), "text/plain", cleaner)
+        case _:
+            data = cast("Mapping[str, object]", output.get("data") or {})
+    mime = next((kind for kind in PREFERRED if kind in data), next(iter(data), "text/plain"))
+    value = data.get(mime, "")
+    if mime in PICTURES and isinstance(value, str):
+        try:
+            return Content(base64.b64decode(value), mime)
+        except binascii.Error:
+            return Content("this picture is not valid base64; run the cell again", "text/plain")
+    if not isinstance(value, str):
+        return _text_content(json.dumps(cleaner.json(value), ensure_ascii=False), "application/json", cleaner)
+    text = cleaner.markup(value) if mime in MARKUP else cleaner.text(value)
+    return _text_content(text, cleaner.text(mime), cleaner)
+
+
+def _text_content(text: str, mime: str, cleaner: Cleaner) -> Content:
+    return Content(text, mime, {"hiddenCharactersRemoved": cleaner.hidden} if cleaner.hidden else {})

@@ -1,5 +1,7 @@
 """A notebook as text to be read: cleaned, in any format, made once for each version."""
 
+import asyncio
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -7,13 +9,18 @@ from datetime import UTC, datetime
 
 from pydantic_core import to_json
 
-from cellwright.core.formats.formats import FORMATS
-from cellwright.core.formats.model import language_named, mime_of
-from cellwright.core.running import CellOutcome, RunView
-from cellwright.thinking.model import Cell, JsonObject, Key, Notebook
+from cellwright.core.text.cutting import cut_text
+from cellwright.notebook.formats.registry import FORMATS
+from cellwright.notebook.model import UNTITLED, Cell, language_named, mime_of
+from cellwright.notebook.run import CellOutcome, RunView
+from cellwright.storage.cells import NotebookKey
+from cellwright.thinking.model import JsonObject, ThinkingNotebook
 from cellwright.thinking.outputs import Cleaner
+from cellwright.workers.conversions import Conversions
 
-CACHED_CHARACTERS = 16 * 1024 * 1024
+CACHED_BYTES = 16 * 1024 * 1024
+"""In memory, where one wide letter makes all of its text four bytes a letter."""
+ERROR_CHARACTERS = 1_000
 JSON_MIME = "application/json"
 FORMS = (*FORMATS, "cells")
 """What a notebook can be read as."""
@@ -42,7 +49,11 @@ def time_of(found: datetime | None) -> str | None:
     return None if found is None else moment(int(found.timestamp() * 1_000_000))
 
 
-def meta_of(notebook: Notebook) -> JsonObject:
+def output_uri(notebook: ThinkingNotebook, cell_id: str, number: int) -> str:
+    return f"{notebook.uri}/cells/{cell_id}/outputs/{number}"
+
+
+def meta_of(notebook: ThinkingNotebook) -> JsonObject:
     """What every content item of a notebook says about it; what it does not have (a pattern, a run) is left out."""
     about = {
         "sessionId": notebook.session,
@@ -72,21 +83,26 @@ def cleaned_cells(cells: Sequence[Cell], cleaner: Cleaner) -> list[Cell]:
     ]
 
 
-def as_format(notebook: Notebook, cells: Sequence[Cell], name: str) -> Text:
+async def as_format(
+    conversions: Conversions, notebook: ThinkingNotebook, cells: Sequence[Cell], name: str, caller: str
+) -> Text:
     """The notebook as a file of this format, or its `cells`."""
     cleaner = Cleaner()
-    shown = cleaned_cells(cells, cleaner)
-    about = replace(
-        notebook, title=cleaner.text(notebook.title) or "Untitled", metadata=cleaner.json(dict(notebook.metadata))
-    )
+
+    def clean_notebook() -> tuple[ThinkingNotebook, list[Cell]]:
+        title = cleaner.text(notebook.title) or UNTITLED
+        about = replace(notebook, title=title, metadata=cleaner.json(dict(notebook.metadata)))
+        return about, list(cleaned_cells(cells, cleaner))
+
+    about, shown = await asyncio.to_thread(clean_notebook)
     if name == "cells":
-        body = to_json([cell_json(about, cell) for cell in shown]).decode()
+        body = await asyncio.to_thread(lambda: to_json([cell_json(about, cell) for cell in shown]).decode())
         return Text(body, JSON_MIME, hidden=cleaner.hidden)
-    made = FORMATS[name].encode(about.book(shown))
-    return Text(made.text, made.mime_type, made.losses, cleaner.hidden)
+    made = await conversions.write(about.with_cells(shown), name, caller, measured=False)
+    return Text(made.text, made.mime_type, tuple(made.losses), cleaner.hidden)
 
 
-def cell_meta(notebook: Notebook, cell: Cell) -> JsonObject:
+def cell_meta(notebook: ThinkingNotebook, cell: Cell) -> JsonObject:
     language = language_named(cell.language or notebook.language) if cell.kind.value == "code" else cell.kind.value
     return {
         "cellId": cell.id,
@@ -98,7 +114,7 @@ def cell_meta(notebook: Notebook, cell: Cell) -> JsonObject:
     }
 
 
-def cell_json(notebook: Notebook, cell: Cell) -> JsonObject:
+def cell_json(notebook: ThinkingNotebook, cell: Cell) -> JsonObject:
     """A cell with its outputs."""
     about = cell_meta(notebook, cell)
     return {
@@ -111,7 +127,7 @@ def cell_json(notebook: Notebook, cell: Cell) -> JsonObject:
     }
 
 
-def cell_source(notebook: Notebook, cell: Cell) -> Text:
+def cell_source(notebook: ThinkingNotebook, cell: Cell) -> Text:
     cleaner = Cleaner()
     return Text(cleaner.source(cell.source), mime_of(str(cell_meta(notebook, cell)["language"])), hidden=cleaner.hidden)
 
@@ -141,7 +157,8 @@ def outcome_json(cell: CellOutcome) -> JsonObject:
         "durationMs": _duration(cell.started, cell.ended),
     }
     if cell.problem is not None:
-        made["error"] = {"name": cell.problem.name, "value": cell.problem.value, "hint": cell.problem.hint}
+        value = cut_text(cell.problem.value, ERROR_CHARACTERS)
+        made["error"] = {"ename": cell.problem.name, "evalue": value, "hint": cell.problem.hint}
     if cell.notes:
         made["notes"] = list(cell.notes)
     return made
@@ -155,25 +172,25 @@ class Texts:
     """What was made of which version: writing a long notebook out costs more than everything else about reading it."""
 
     def __init__(self) -> None:
-        self._made: OrderedDict[tuple[Key, str], tuple[int, Text]] = OrderedDict()
-        self._characters = 0
+        self._made: OrderedDict[tuple[NotebookKey, str], tuple[int, Text]] = OrderedDict()
+        self._bytes = 0
 
-    def get(self, key: Key, name: str, version: int) -> Text | None:
+    def get(self, key: NotebookKey, name: str, version: int) -> Text | None:
         found = self._made.get((key, name))
         return found[1] if found is not None and found[0] == version else None
 
-    def put(self, key: Key, name: str, version: int, text: Text) -> None:
+    def put(self, key: NotebookKey, name: str, version: int, text: Text) -> None:
         self._drop((key, name))
         self._made[key, name] = (version, text)
-        self._characters += len(text.body)
-        while self._characters > CACHED_CHARACTERS and self._made:
+        self._bytes += sys.getsizeof(text.body)
+        while self._bytes > CACHED_BYTES:
             self._drop(next(iter(self._made)))
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: NotebookKey) -> None:
         for one in [one for one in self._made if one[0] == key]:
             self._drop(one)
 
-    def _drop(self, one: tuple[Key, str]) -> None:
+    def _drop(self, one: tuple[NotebookKey, str]) -> None:
         found = self._made.pop(one, None)
         if found is not None:
-            self._characters -= len(found[1].body)
+            self._bytes -= sys.getsizeof(found[1].body)

@@ -3,27 +3,40 @@
 import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 
 from pydantic_core import to_json
 
-from cellwright.core.clean import clean
-from cellwright.core.errors import CellwrightError, InvalidUri, NotFound
-from cellwright.core.formats.formats import FORMATS
+from cellwright.core.errors import CellwrightError, NotFound
 from cellwright.core.resources import Content, ResourceInfo, ResourceTemplate
-from cellwright.core.running import RunView
+from cellwright.core.text.clean import clean
+from cellwright.core.text.counting import counted
 from cellwright.core.types import Call
-from cellwright.thinking.model import BLANK, Notebook, no_notebook
-from cellwright.thinking.outputs import Cleaner
+from cellwright.notebook.formats.registry import FORMATS
+from cellwright.notebook.model import Cell
+from cellwright.notebook.run import RunView
+from cellwright.thinking.model import BLANK, InvalidNotebookUri, ThinkingNotebook, no_current, no_notebook
+from cellwright.thinking.outputs import Cleaner, output_content
 from cellwright.thinking.reading import FORMS, JSON_MIME, Text, cell_meta, cell_source, execution_json, meta_of, moment
 from cellwright.thinking.service import Thinking
 from cellwright.thinking.store import no_cell
 
 SCHEME = "notebook"
 _PART = re.compile(r"[A-Za-z0-9._~-]{1,128}")
+_NUMBER = re.compile(r"[0-9]{1,6}")
 _MARKDOWN = "text/markdown"
 ALONE = ("list", "current", "templates")
 """What stands where a session would, and never is one."""
 MAX_PARTS = 4
+"""Of an address; that of an output has two more."""
+WATCHED = "can be watched"
+LIST = ResourceInfo("notebook://list", "Active Notebooks", f"Your thinking notebooks; {WATCHED}", JSON_MIME)
+CURRENT = ResourceInfo(
+    "notebook://current", "Current Notebook", f"The notebook that you used last in this session; {WATCHED}", _MARKDOWN
+)
+TEMPLATES = ResourceInfo("notebook://templates", "Notebook Templates", "The reasoning templates", JSON_MIME)
+FIXED = (LIST, CURRENT, TEMPLATES)
+"""The addresses that are always the same."""
 
 
 class ThinkingResources:
@@ -37,9 +50,17 @@ class ThinkingResources:
     def templates(self) -> Sequence[ResourceTemplate]:
         base = "notebook://{session}/{notebook}"
         return (
-            ResourceTemplate(base, "thinking notebook", "The notebook as Srcbook markdown", _MARKDOWN),
+            ResourceTemplate(
+                base, "thinking notebook", f"The notebook as Srcbook markdown; {WATCHED}, as all below it", _MARKDOWN
+            ),
             ResourceTemplate(f"{base}/{{format}}", "notebook as a file", f"As {', '.join(FORMATS)}, or its cells"),
             ResourceTemplate(f"{base}/cells/{{cell}}", "cell of a notebook", "The source of one cell"),
+            ResourceTemplate(
+                f"{base}/cells/{{cell}}/outputs/{{n}}",
+                "output of a notebook",
+                "One output in full, pictures as bytes; not watched by itself",
+                "*/*",
+            ),
             ResourceTemplate(
                 f"{base}/executions/{{execution}}", "run of a notebook", "Status, outputs and timing", JSON_MIME
             ),
@@ -49,36 +70,46 @@ class ThinkingResources:
         )
 
     async def list(self, call: Call) -> Sequence[ResourceInfo]:
-        found = await self._thinking.all_of(call)
-        listed = [ResourceInfo("notebook://list", "Active Notebooks", f"{len(found)} active notebooks", JSON_MIME)]
+        found, current = await self._thinking.all_of(call), await self._thinking.current(call)
+        listed = [replace(LIST, description=f"{counted(len(found), 'active notebook')}; {WATCHED}")]
+        # Only where there is one: whoever reads all that is listed meets no error.
+        listed += [replace(CURRENT, meta=meta_of(current))] if current is not None else []
         for notebook in found:
             # Neither says the title, which may be anybody's words: it is data, in notebook://list.
-            name, cells = f"{notebook.pattern or BLANK} Notebook", f"{notebook.cell_count} cells"
-            listed.append(ResourceInfo(notebook.uri, name, f"A notebook to think in, of {cells}", _MARKDOWN))
-            listed.append(ResourceInfo(f"{notebook.uri}/cells", f"{name} Cells", cells, JSON_MIME))
-        patterns = f"{len(self._thinking.patterns)} reasoning templates"
-        return [*listed, ResourceInfo("notebook://templates", "Notebook Templates", patterns, JSON_MIME)]
+            name, cells, meta = (
+                f"{notebook.pattern or BLANK} Notebook",
+                counted(notebook.cell_count, "cell"),
+                meta_of(notebook),
+            )
+            about = f"Notebook for session {notebook.session}: {cells}; {WATCHED}"
+            listed.append(ResourceInfo(notebook.uri, name, about, _MARKDOWN, meta))
+            listed.append(ResourceInfo(f"{notebook.uri}/cells", f"{name} Cells", cells, JSON_MIME, meta))
+        patterns = counted(len(self._thinking.patterns), "reasoning template")
+        return [*listed, replace(TEMPLATES, description=patterns)]
 
     async def read(self, call: Call, uri: str) -> Sequence[Content]:
         first, *rest = _parts(uri)
         if first in ALONE:
             return [await self._alone(call, first, rest)]
         if not rest:
-            raise InvalidUri(f"{uri[:200]!r} names no notebook", hint="notebook://SESSION/NOTEBOOK")
+            raise InvalidNotebookUri(f"{uri[:200]!r} names no notebook", hint="notebook://SESSION/NOTEBOOK")
         notebook_id, *rest = rest
         match rest:
             case []:
-                return [_content(*await self._thinking.text(call, notebook_id, "srcmd", first))]
+                return [self._content(call, *await self._thinking.text(call, notebook_id, "srcmd", first))]
             case [form] if form in FORMS:
-                return [_content(*await self._thinking.text(call, notebook_id, form, first))]
+                return [self._content(call, *await self._thinking.text(call, notebook_id, form, first))]
             case ["cells", cell_id]:
                 return [await self._cell(call, first, notebook_id, cell_id)]
+            case ["cells", cell_id, "outputs", number] if _NUMBER.fullmatch(number):
+                return [await self._output(call, first, notebook_id, cell_id, int(number))]
             case ["executions", execution_id]:
                 return [await self._execution(call, first, notebook_id, execution_id)]
             case _:
                 await self._thinking.read(call, notebook_id, first)
                 raise NotFound(
-                    f"Unknown format: {rest[0]}", hint=f"{', '.join(FORMS)}, cells/CELL, executions/EXECUTION"
+                    f"Unknown format: {rest[0]}",
+                    hint=f"{', '.join(FORMS)}, cells/CELL, cells/CELL/outputs/N, executions/EXECUTION",
                 )
 
     async def _alone(self, call: Call, first: str, rest: Sequence[str]) -> Content:
@@ -88,12 +119,12 @@ class ThinkingResources:
             case ("current", []):
                 notebook = await self._thinking.current(call)
                 if notebook is None:
-                    raise no_notebook()
-                return _content(*await self._thinking.text(call, notebook.id, "srcmd"))
+                    raise no_current()
+                return self._content(call, *await self._thinking.text(call, notebook.id, "srcmd"))
             case ("templates", []):
                 return Content(_json([self._pattern(name) for name in self._thinking.patterns]), JSON_MIME)
             case ("templates", [name]) if name in self._thinking.patterns:
-                made = FORMATS["srcmd"].encode(self._thinking.patterns[name].book)
+                made = FORMATS["srcmd"].encode(self._thinking.patterns[name].notebook)
                 return Content(made.text, made.mime_type, {**self._pattern(name)})
             case ("templates", [name]):
                 raise NotFound(f"Template not found: {name}", hint="notebook://templates has them")
@@ -103,15 +134,27 @@ class ThinkingResources:
     def _pattern(self, name: str) -> dict[str, object]:
         found = self._thinking.patterns[name]
         about: dict[str, object] = {"pattern": name, "title": found.title, "description": found.description}
-        return {**about, "language": found.book.language, "cellCount": len(found.book.cells)}
+        return {**about, "language": found.notebook.language, "cellCount": len(found.notebook.cells)}
 
     async def _cell(self, call: Call, session: str, notebook_id: str, cell_id: str) -> Content:
+        notebook, cell = await self._found(call, session, notebook_id, cell_id)
+        return cell_content(notebook, cell)
+
+    async def _output(self, call: Call, session: str, notebook_id: str, cell_id: str, number: int) -> Content:
+        notebook, cell = await self._found(call, session, notebook_id, cell_id)
+        if number >= len(cell.outputs):
+            raise NotFound(
+                f"the cell has {counted(len(cell.outputs), 'output')}, counted from 0",
+                hint="read the cell for what there is",
+            )
+        content = output_content(cell.outputs[number])
+        return replace(content, meta={**meta_of(notebook), "cellId": cell.id, **content.meta})
+
+    async def _found(self, call: Call, session: str, notebook_id: str, cell_id: str) -> tuple[ThinkingNotebook, Cell]:
         view = await self._thinking.read(call, notebook_id, session)
         for cell in view.cells:
             if cell.id == cell_id:
-                text = cell_source(view.notebook, cell)
-                meta = {**meta_of(view.notebook), **Cleaner().json(cell_meta(view.notebook, cell))}
-                return Content(text.body, text.mime_type, {**meta, **_hidden(text)})
+                return view.notebook, cell
         raise no_cell(cell_id)
 
     async def _execution(self, call: Call, session: str, notebook_id: str, execution_id: str) -> Content:
@@ -121,11 +164,16 @@ class ThinkingResources:
         body = execution_json(found, lambda cell: list(cell.outputs)) if isinstance(found, RunView) else found
         cleaner = Cleaner()
         text = Text(_json(cleaner.json(body)), JSON_MIME, hidden=cleaner.hidden)
-        return _content(notebook, text)
+        return self._content(call, notebook, text)
+
+    def _content(self, call: Call, notebook: ThinkingNotebook, text: Text) -> Content:
+        return notebook_content(notebook, text, self._thinking.kernel_note(call.principal.id, notebook))
 
     async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
-        if uri == "notebook://current":
+        if uri == CURRENT.uri:
             return _nothing_to_hold()
+        if "/outputs/" in uri:
+            return None  # what changes is told of the cell
         try:
             await self.read(call, uri)
         except CellwrightError:
@@ -178,14 +226,15 @@ async def _nothing_to_hold() -> AsyncGenerator[None]:
 
 def _parts(uri: str) -> list[str]:
     parts = uri.removeprefix(f"{SCHEME}://").split("/")
-    if len(parts) > MAX_PARTS or not all(_PART.fullmatch(part) for part in parts):
-        raise InvalidUri(
+    names_output = len(parts) == MAX_PARTS + 2 and (parts[2], parts[4]) == ("cells", "outputs")
+    if not (len(parts) <= MAX_PARTS or names_output) or not all(_PART.fullmatch(part) for part in parts):
+        raise InvalidNotebookUri(
             f"{uri[:200]!a} is not the address of a notebook", hint="notebook://list, or notebook://SESSION/NOTEBOOK/…"
         )
     return parts
 
 
-def _summary(notebook: Notebook) -> dict[str, object]:
+def _summary(notebook: ThinkingNotebook) -> dict[str, object]:
     return {
         "id": notebook.id,
         "sessionId": notebook.session,
@@ -197,9 +246,17 @@ def _summary(notebook: Notebook) -> dict[str, object]:
     }
 
 
-def _content(notebook: Notebook, text: Text) -> Content:
+def cell_content(notebook: ThinkingNotebook, cell: Cell) -> Content:
+    """The source of a cell."""
+    text = cell_source(notebook, cell)
+    meta = {**meta_of(notebook), **Cleaner().json(cell_meta(notebook, cell))}
+    return Content(text.body, text.mime_type, {**meta, **_hidden(text)})
+
+
+def notebook_content(notebook: ThinkingNotebook, text: Text, kernel_note: str = "") -> Content:
     losses: dict[str, object] = {"losses": list(text.losses)} if text.losses else {}
-    return Content(text.body, text.mime_type, {**meta_of(notebook), **losses, **_hidden(text)})
+    note = {"kernelNote": kernel_note} if kernel_note else {}
+    return Content(text.body, text.mime_type, {**meta_of(notebook), **note, **losses, **_hidden(text)})
 
 
 def _hidden(text: Text) -> dict[str, object]:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from cellwright.core.errors import CellwrightError, InvalidArgument
-from cellwright.core.formats.model import Kind
-from cellwright.core.running import CellOutcome, Run, RunStatus, RunView
+from cellwright.notebook.model import Cell, Kind
+from cellwright.notebook.run import CellOutcome, Run, RunStatus, RunView
+from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Database, Transaction
-from cellwright.thinking.model import Cell, JsonObject, Key, Limits, Notebook, View
+from cellwright.thinking.model import JsonObject, ThinkingLimits, ThinkingNotebook, ThinkingView
 from cellwright.thinking.outputs import bounded
 from cellwright.thinking.reading import execution_json
 from cellwright.thinking.store import NotebookStore, no_cell
@@ -17,7 +18,7 @@ from cellwright.thinking.store import NotebookStore, no_cell
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
-Announce = Callable[[Key, Sequence[str], str], None]
+Announce = Callable[[NotebookKey, Sequence[str], str], None]
 """Told when cells of a notebook have something new, and in which run."""
 
 
@@ -25,7 +26,7 @@ Announce = Callable[[Key, Sequence[str], str], None]
 class Following:
     """A run of a notebook and the task that stores it."""
 
-    key: Key
+    key: NotebookKey
     run: Run
     stored: set[str] = field(default_factory=set[str])
     problem: str = ""
@@ -37,7 +38,7 @@ class Following:
 class Ran:
     """What running led to so far."""
 
-    notebook: Notebook
+    notebook: ThinkingNotebook
     view: RunView
     skipped: list[str]
     notes: list[str]
@@ -48,10 +49,10 @@ class Runs:
         self,
         database: Database,
         store: NotebookStore,
-        limits: Limits,
+        limits: ThinkingLimits,
         now: Callable[[], int],
         announce: Announce,
-        ended: Callable[[Key, RunView], None],
+        ended: Callable[[NotebookKey, RunView], None],
     ) -> None:
         self._database = database
         self._store = store
@@ -59,18 +60,18 @@ class Runs:
         self._now = now
         self._announce = announce
         self._ended = ended
-        self._following: dict[Key, list[Following]] = {}
+        self._following: dict[NotebookKey, list[Following]] = {}
 
-    def busy(self, key: Key) -> bool:
+    def busy(self, key: NotebookKey) -> bool:
         return key in self._following
 
-    def keys(self) -> tuple[Key, ...]:
+    def keys(self) -> tuple[NotebookKey, ...]:
         return tuple(self._following)
 
-    def find(self, key: Key, execution_id: str) -> RunView | None:
+    def find(self, key: NotebookKey, execution_id: str) -> RunView | None:
         return next((one.run.view() for one in self._following.get(key, ()) if one.run.id == execution_id), None)
 
-    def follow(self, key: Key, run: Run) -> Following:
+    def follow(self, key: NotebookKey, run: Run) -> Following:
         following = Following(key, run)
         self._following.setdefault(key, []).append(following)
         following.task = asyncio.create_task(self._follow(following))
@@ -81,7 +82,7 @@ class Runs:
         if following.task is not None:
             await asyncio.shield(following.task)
 
-    async def cancel(self, key: Key) -> None:
+    async def cancel(self, key: NotebookKey) -> None:
         """Stop everything that this notebook runs."""
         for following in tuple(self._following.get(key, ())):
             try:
@@ -89,7 +90,7 @@ class Runs:
             except CellwrightError as error:
                 log.info("run_not_cancelled execution=%s error=%s", following.run.id, error)
 
-    def overlaid(self, key: Key, cells: Iterable[Cell]) -> list[Cell]:
+    def overlaid(self, key: NotebookKey, cells: Iterable[Cell]) -> list[Cell]:
         """The cells as they are now, with what their runs have put out and nobody has stored yet."""
         news: dict[str, CellOutcome] = {}
         for following in self._following.get(key, ()):
@@ -172,7 +173,7 @@ class Runs:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def runnable(view: View, cell_id: str | None) -> tuple[list[Cell], list[str]]:
+def runnable(view: ThinkingView, cell_id: str | None) -> tuple[list[Cell], list[str]]:
     """The cells to run, and those that this notebook's kernel cannot run."""
     notebook = view.notebook
     if cell_id is None:
@@ -185,7 +186,10 @@ def runnable(view: View, cell_id: str | None) -> tuple[list[Cell], list[str]]:
     if cell is None:
         raise no_cell(cell_id)
     if cell.kind is not Kind.CODE:
-        raise InvalidArgument(f"cell {cell_id} is {cell.kind.value}, not code: there is nothing to run")
+        raise InvalidArgument(
+            f"cell {cell_id} is {cell.kind.value}, not code: there is nothing to run",
+            hint="only code cells run; notebook_add_cell adds one",
+        )
     if not notebook.runs(cell):
         raise InvalidArgument(
             f"cell {cell_id} is {cell.language}, but a notebook has one kernel and this one's is {notebook.language}",
@@ -195,7 +199,7 @@ def runnable(view: View, cell_id: str | None) -> tuple[list[Cell], list[str]]:
 
 
 def _placeholder(cell_id: str) -> Cell:
-    return Cell(cell_id, Kind.CODE, "")
+    return Cell(Kind.CODE, "", id=cell_id)
 
 
 def _with_problem(outcome: CellOutcome) -> tuple[JsonObject, ...]:

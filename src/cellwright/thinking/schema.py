@@ -1,4 +1,7 @@
-"""The tables of thinking notebooks. The owner leads every key, so no query can forget it and stay fast."""
+"""The tables of thinking notebooks. The owner leads every key, so no query can forget it and stay fast.
+
+Cells are in the table of all cells, whose migrations come first.
+"""
 
 from cellwright.storage.migrations import Migration
 
@@ -67,8 +70,19 @@ NOT_BY_USE = (
     "DROP INDEX thinking_notebooks_by_use",
 )
 
+ONE_TABLE = (
+    (
+        "INSERT INTO notebook_cells (shelf, owner, notebook, id, position, kind, language, filename, failed, execution_count, "
+        "validate_on_write, metadata, source, outputs) SELECT 'thinking', owner, notebook, id, position, kind, language, filename, "
+        "failed, execution_count, 0, metadata, source, outputs FROM thinking_cells"
+    ),
+    "DROP TABLE thinking_cells",
+)
+"""Cells are in the table of all cells."""
+
 MIGRATIONS = (
     Migration("thinking", 1, TABLES),
     Migration("thinking", 2, ONLY_FAILED),
     Migration("thinking", 3, NOT_BY_USE),
+    Migration("thinking", 4, ONE_TABLE),
 )

@@ -9,40 +9,41 @@ from typing import TypeVar
 
 from cellwright.core.arguments import nearest
 from cellwright.core.errors import CellwrightError, Conflict, InvalidArgument
-from cellwright.core.formats.formats import format_named
-from cellwright.core.formats.model import Book, Kind, language_named
-from cellwright.core.keeping import Keeper, Kept
 from cellwright.core.resources import Changes
-from cellwright.core.running import CodeToRun, Kernels, RunStatus, RunView
+from cellwright.core.text.counting import counted
 from cellwright.core.types import Call
+from cellwright.notebook.model import UNTITLED, Cell, Kind, Notebook, language_named
+from cellwright.notebook.run import CodeToRun, Kernels, RunStatus, RunView
+from cellwright.notebook.shelf import Put, Shelf
+from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Database, Transaction
 from cellwright.thinking import rows
 from cellwright.thinking.drafts import CellDraft, adopted, cells_of, changed_cell, new_cell
 from cellwright.thinking.kernels import HeldKernels
 from cellwright.thinking.model import (
-    Cell,
     Changed,
     JsonObject,
-    Key,
-    Limits,
-    Notebook,
     Pattern,
-    View,
+    ThinkingLimits,
+    ThinkingNotebook,
+    ThinkingView,
     checked_handle,
     checked_language,
     checked_title,
     new_notebook_id,
 )
-from cellwright.thinking.news import News
+from cellwright.thinking.news import ThinkingNews
+from cellwright.thinking.outputs import places
 from cellwright.thinking.reading import Text, Texts, as_format
+from cellwright.thinking.rows import CELLS
 from cellwright.thinking.runs import Ran, Runs, runnable
 from cellwright.thinking.store import SECOND, NotebookStore
+from cellwright.workers.conversions import Conversions
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 LONGEST_PAUSE = 60.0
-SHORT = 20_000
 """Characters of a file that is read at once."""
 
 
@@ -55,55 +56,69 @@ class Thinking:
         changes: Changes,
         kernels: Kernels,
         patterns: Mapping[str, Pattern],
-        keepers: Sequence[Keeper] = (),
+        keepers: Sequence[Shelf],
+        conversions: Conversions,
         *,
-        limits: Limits | None = None,
+        limits: ThinkingLimits | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.patterns = patterns
         self.kernels = kernels
-        self._limits = limits or Limits()
+        self._limits = limits or ThinkingLimits()
         self._database = database
-        self._news = News(changes)
+        self._news = ThinkingNews(changes)
         self._keepers = keepers
+        self._conversions = conversions
         self._clock = clock
         self._store = NotebookStore(self._limits)
-        self._held = HeldKernels(kernels, self._limits, clock, self._note_kernel)
         self._runs = Runs(database, self._store, self._limits, self._now, self._news.changed, self._note_end)
+        self._held = HeldKernels(kernels, self._limits, clock, self._note_kernel, self._runs.busy)
         self._texts = Texts()
         self._sweeping: asyncio.Task[None] | None = None
 
     # -- making --------------------------------------------------------------------------------------------------------------
 
     async def create(
-        self, call: Call, pattern: str | None, title: str | None, language: str, session: str | None
-    ) -> View:
-        """A new notebook, blank or from a pattern."""
+        self,
+        call: Call,
+        pattern: str | None,
+        title: str | None,
+        language: str,
+        session: str | None,
+        problem: str | None = None,
+    ) -> ThinkingView:
+        """A new notebook, blank or from a pattern; that may have the problem written into it."""
         if pattern is None:
-            book = Book(checked_title(title or "Untitled"), checked_language(language), ())
-            return await self._make(call, book, "", session)
+            if problem is not None:
+                raise InvalidArgument(
+                    "a blank notebook has no place for a problem", hint="give a pattern, or write it into a cell"
+                )
+            blank = Notebook(checked_title(title or UNTITLED), checked_language(language), ())
+            return await self._make(call, blank, "", session)
         template = self.pattern(pattern)
-        made = template.book
+        made = template.notebook if problem is None else template.begun(problem)
         if checked_language(language) not in ("python", language_named(made.language)):
             raise InvalidArgument(
                 f"{pattern} is written in {made.language}, not in {language}", hint="leave language out"
             )
-        named = Book(checked_title(title or template.title), made.language, made.cells, made.metadata)
+        named = Notebook(checked_title(title or template.title), made.language, made.cells, made.metadata)
         return await self._make(call, named, template.name, session)
 
-    async def import_(self, call: Call, content: str, format_name: str, session: str | None) -> tuple[View, list[str]]:
+    async def import_(
+        self, call: Call, content: str, format_name: str, session: str | None
+    ) -> tuple[ThinkingView, list[str]]:
         """A new notebook from a file's content."""
-        decode = format_named(format_name).decode
-        # A long file takes its time, and others must not wait for it.
-        book = decode(content) if len(content) < SHORT else await asyncio.to_thread(decode, content)
-        return await self.import_book(call, book, session)
+        given = await self._conversions.read(content, format_name, call.principal.id)
+        return await self.import_notebook(call, given, session)
 
-    async def import_book(self, call: Call, book: Book, session: str | None = None) -> tuple[View, list[str]]:
-        """A new notebook from a book, and what to know about it."""
-        book, pattern = adopted(book, self.patterns)
-        view = await self._make(call, book, pattern, session)
+    async def import_notebook(
+        self, call: Call, given: Notebook, session: str | None = None
+    ) -> tuple[ThinkingView, list[str]]:
+        """A new notebook like this one, and what to know about it."""
+        given, pattern = adopted(given, self.patterns)
+        view = await self._make(call, given, pattern, session)
         foreign = sum(1 for cell in view.cells if cell.kind is Kind.CODE and not view.notebook.runs(cell))
-        told = [f"{foreign} cells are in other languages than {book.language} and will not be run"] if foreign else []
+        told = [f"not to be run, because not in {given.language}: {counted(foreign, 'cell')}"] if foreign else []
         return view, told
 
     def pattern(self, name: str) -> Pattern:
@@ -116,28 +131,28 @@ class Thinking:
             )
         return found
 
-    async def _make(self, call: Call, book: Book, pattern: str, session: str | None) -> View:
+    async def _make(self, call: Call, given: Notebook, pattern: str, session: str | None) -> ThinkingView:
         self._sweep_by_and_by()
         owner, now = call.principal.id, self._now()
-        cells = cells_of(book, self._limits)
+        cells = cells_of(given, self._limits)
         made = new_notebook_id()
 
-        def work(tx: Transaction) -> Notebook:
+        def work(tx: Transaction) -> ThinkingNotebook:
             handle = (
                 self._store.session_named(tx, owner, _session_name(call), now)
                 if session is None
                 else self._store.session_given(tx, owner, session, now)
             )
-            language = language_named(book.language)
-            notebook = Notebook(made, handle, book.title, language, pattern, book.metadata, now, now, now)
+            language = language_named(given.language)
+            notebook = ThinkingNotebook(made, handle, given.title, language, pattern, given.metadata, now, now, now)
             return self._store.create(tx, owner, notebook, cells, now)
 
         notebook = await self._database.write_soon(work)
-        self._news.used(call, Key(owner, made), notebook.session)
-        self._news.came(Key(owner, made))
-        return View(notebook, cells)
+        self._news.used(call, NotebookKey(owner, made), notebook.session)
+        self._news.came(NotebookKey(owner, made))
+        return ThinkingView(notebook, cells)
 
-    async def close_notebook(self, call: Call, notebook_id: str) -> Notebook:
+    async def close_notebook(self, call: Call, notebook_id: str) -> ThinkingNotebook:
         """Stop what runs, end its kernel, delete it."""
         key, now = self._key(call, notebook_id), self._now()
         notebook = await self._database.read(lambda tx: self._store.existing(tx, key, now))
@@ -150,26 +165,26 @@ class Thinking:
     # -- cells ---------------------------------------------------------------------------------------------------------------
 
     async def add_cell(self, call: Call, notebook_id: str, draft: CellDraft, index: int | None) -> Changed:
-        def work(tx: Transaction, key: Key, notebook: Notebook, now: int) -> Changed:
+        def work(tx: Transaction, key: NotebookKey, notebook: ThinkingNotebook, now: int) -> Changed:
             cell = new_cell(draft, notebook.language, self._limits)
-            changed, place = self._store.insert(tx, key, notebook, cell, index, now)
-            return Changed(changed, cell, place)
+            changed, placed = self._store.insert(tx, key, notebook, cell, index, now)
+            return Changed(changed, placed)
 
         return await self._changed(call, notebook_id, work, ())
 
     async def update_cell(
         self, call: Call, notebook_id: str, cell_id: str, draft: CellDraft, index: int | None
     ) -> Changed:
-        def work(tx: Transaction, key: Key, notebook: Notebook, now: int) -> Changed:
-            before, _ = self._store.cell(tx, key, cell_id)
+        def work(tx: Transaction, key: NotebookKey, notebook: ThinkingNotebook, now: int) -> Changed:
+            before = self._store.cell(tx, key, cell_id)
             cell = changed_cell(before, draft, notebook.language, self._limits)
-            changed, place = self._store.replace(tx, key, notebook, cell, index, now)
-            return Changed(changed, cell, place)
+            changed, placed = self._store.replace(tx, key, notebook, cell, index, now)
+            return Changed(changed, placed)
 
         return await self._changed(call, notebook_id, work, (cell_id,))
 
-    async def delete_cell(self, call: Call, notebook_id: str, cell_id: str) -> Notebook:
-        def work(tx: Transaction, key: Key, notebook: Notebook, now: int) -> Notebook:
+    async def delete_cell(self, call: Call, notebook_id: str, cell_id: str) -> ThinkingNotebook:
+        def work(tx: Transaction, key: NotebookKey, notebook: ThinkingNotebook, now: int) -> ThinkingNotebook:
             return self._store.delete(tx, key, notebook, cell_id, now)
 
         return await self._changed(call, notebook_id, work, (cell_id,))
@@ -178,7 +193,7 @@ class Thinking:
         self,
         call: Call,
         notebook_id: str,
-        work: Callable[[Transaction, Key, Notebook, int], T],
+        work: Callable[[Transaction, NotebookKey, ThinkingNotebook, int], T],
         cells: Sequence[str],
     ) -> T:
         key, now = self._key(call, notebook_id), self._now()
@@ -198,18 +213,18 @@ class Thinking:
         """Run one cell, or all that can be run until one fails; wait at most so many seconds."""
         key, now = self._key(call, notebook_id), self._now()
 
-        def work(tx: Transaction) -> View:
+        def work(tx: Transaction) -> ThinkingView:
             found = self._store.existing(tx, key, now)
             self._store.touch(tx, key, now)
-            return View(found, rows.read_cells(tx, key))
+            return ThinkingView(found, CELLS.read(tx, key))
 
         view = await self._database.write_soon(work)
         notebook = view.notebook
         self._news.used(call, key, notebook.session)
         cells, skipped = runnable(view, cell_id)
-        ready = await self._held.ready(call, key, notebook)
-        run = await self.kernels.submit(call, ready.kernel, [CodeToRun(cell.id, cell.source) for cell in cells])
-        following = self._runs.follow(key, run)
+        async with self._held.ready(call, key, notebook) as ready:
+            run = await self.kernels.submit(call, ready.kernel, [CodeToRun(cell.id, cell.source) for cell in cells])
+            following = self._runs.follow(key, run)
         self._news.changed(key, [cell.id for cell in cells])
         try:
             seen = await run.wait(wait, call.report)
@@ -223,21 +238,30 @@ class Thinking:
         notes = [note for note in (ready.note, *seen.notes, following.problem) if note]
         return Ran(notebook, seen, skipped, notes)
 
-    def kernel_state(self, owner: str, notebook: Notebook) -> str:
+    def kernel_state(self, owner: str, notebook: ThinkingNotebook) -> str:
         """Whether its variables are there: `live`, `none` (it never ran), `gone`, or `unknown` until it is run.
 
         Unknown is a kernel that another process started: one before this, or beside it.
         """
-        if self._held.live(Key(owner, notebook.id)):
+        if self._held.live(NotebookKey(owner, notebook.id)):
             return "live"
         if notebook.kernel:
             return "unknown"
         return "gone" if notebook.executions else "none"
 
-    async def _note_kernel(self, key: Key, kernel: str) -> None:
+    def kernel_note(self, owner: str, notebook: ThinkingNotebook) -> str:
+        """Why its variables are gone, if that is nothing it did; empty otherwise."""
+        return self._held.note(NotebookKey(owner, notebook.id))
+
+    async def owners_of_kernels(self) -> Mapping[str, str]:
+        """Whose the kernels are that notebooks have, also those that another process started."""
+        kept = await self._database.read(self._store.owners_of_kernels)
+        return {**kept, **self._held.owners()}
+
+    async def _note_kernel(self, key: NotebookKey, kernel: str) -> None:
         await self._database.write_soon(lambda tx: self._store.note_kernel(tx, key, kernel))
 
-    def _note_end(self, key: Key, view: RunView) -> None:
+    def _note_end(self, key: NotebookKey, view: RunView) -> None:
         if view.status in (RunStatus.DONE, RunStatus.ERROR, RunStatus.INTERRUPTED):
             self._held.note_use(key)
         else:
@@ -245,82 +269,98 @@ class Thinking:
 
     # -- reading: changes nothing --------------------------------------------------------------------------------------------
 
-    async def all_of(self, call: Call) -> list[Notebook]:
+    async def all_of(self, call: Call) -> list[ThinkingNotebook]:
         """The caller's notebooks, last used first."""
         owner, now = call.principal.id, self._now()
         return await self._database.read(lambda tx: self._store.all_of(tx, owner, now))
 
-    async def current(self, call: Call) -> Notebook | None:
-        """The notebook that this connection used last, else the one that the principal used last."""
+    async def current(self, call: Call) -> ThinkingNotebook | None:
+        """The notebook that this connection used last, else the one that was used last in its own session."""
         known = self._news.last_used(call)
-        found = await self.all_of(call)
-        return next((one for one in found if one.id == known), found[0] if found else None)
+        owner, now = call.principal.id, self._now()
 
-    async def read(self, call: Call, notebook_id: str, session: str | None = None) -> View:
+        def work(tx: Transaction) -> tuple[list[ThinkingNotebook], str | None]:
+            return self._store.all_of(tx, owner, now), self._store.session_known(tx, owner, _session_name(call))
+
+        found, session = await self._database.read(work)
+        own = next((notebook for notebook in found if notebook.session == session), None)
+        return next((notebook for notebook in found if notebook.id == known), own)
+
+    async def read(self, call: Call, notebook_id: str, session: str | None = None) -> ThinkingView:
         key, now = self._key(call, notebook_id), self._now()
 
-        def work(tx: Transaction) -> View:
+        def work(tx: Transaction) -> ThinkingView:
             notebook = self._store.existing(tx, key, now, session)
-            return View(notebook, rows.read_cells(tx, key))
+            return ThinkingView(notebook, CELLS.read(tx, key))
 
         found = await self._database.read(work)
-        return View(found.notebook, self._runs.overlaid(key, found.cells))
+        return ThinkingView(found.notebook, self._runs.overlaid(key, found.cells))
 
-    async def book(self, call: Call, notebook_id: str) -> Book:
-        """The notebook as a book, outputs and all."""
+    async def whole(self, call: Call, notebook_id: str) -> Notebook:
+        """All of the notebook, outputs included."""
         view = await self.read(call, notebook_id)
-        return view.notebook.book(view.cells)
+        return view.notebook.with_cells(view.cells)
 
-    async def views(self, call: Call, known: Mapping[str, int]) -> list[View]:
+    async def views(self, call: Call, known: Mapping[str, int]) -> list[ThinkingView]:
         """The caller's notebooks with their cells, but for those of which this version (by id) is known already."""
         owner, now = call.principal.id, self._now()
 
-        def work(tx: Transaction) -> list[View]:
+        def work(tx: Transaction) -> list[ThinkingView]:
             found = [one for one in self._store.all_of(tx, owner, now) if known.get(one.id) != one.version]
-            return [View(one, rows.read_cells(tx, Key(owner, one.id))) for one in found]
+            return [ThinkingView(one, CELLS.read(tx, NotebookKey(owner, one.id))) for one in found]
 
         return await self._database.read(work)
 
-    async def text(self, call: Call, notebook_id: str, form: str, session: str | None = None) -> tuple[Notebook, Text]:
+    async def text(
+        self, call: Call, notebook_id: str, form: str, session: str | None = None
+    ) -> tuple[ThinkingNotebook, Text]:
         """The notebook in one of the formats, or its `cells`, cleaned."""
         key, now = self._key(call, notebook_id), self._now()
         busy = self._runs.busy(key)
 
-        def work(tx: Transaction) -> tuple[Notebook, Text | None, list[Cell]]:
+        def work(tx: Transaction) -> tuple[ThinkingNotebook, Text | None, list[Cell]]:
             notebook = self._store.existing(tx, key, now, session)
             made = None if busy else self._texts.get(key, form, notebook.version)
-            return notebook, made, [] if made else rows.read_cells(tx, key)
+            return notebook, made, [] if made else CELLS.read(tx, key)
 
         notebook, made, cells = await self._database.read(work)
         if made is None:
-            made = await asyncio.to_thread(as_format, notebook, self._runs.overlaid(key, cells), form)
+            made = await as_format(
+                self._conversions, notebook, self._runs.overlaid(key, cells), form, call.principal.id
+            )
             if not busy:
                 self._texts.put(key, form, notebook.version, made)
         return notebook, made
 
-    async def execution(self, call: Call, notebook_id: str, execution_id: str, session: str) -> tuple[Notebook, object]:
+    async def execution(
+        self, call: Call, notebook_id: str, execution_id: str, session: str
+    ) -> tuple[ThinkingNotebook, object]:
         """A run, live or as it was stored; None if there is no such run."""
         key, now = self._key(call, notebook_id), self._now()
 
-        def work(tx: Transaction) -> tuple[Notebook, JsonObject | None]:
+        def work(tx: Transaction) -> tuple[ThinkingNotebook, JsonObject | None]:
             notebook = self._store.existing(tx, key, now, session)
             return notebook, rows.read_execution(tx, key, execution_id)
 
         notebook, stored = await self._database.read(work)
         return notebook, stored or self._runs.find(key, execution_id)
 
+    def kept_places(self, outputs: Sequence[JsonObject]) -> Mapping[int, int]:
+        """Under which number each output of a run is kept with its cell; those that are too large are not."""
+        return places(outputs, self._limits.output_bytes)
+
     async def executions(self, call: Call, notebook_id: str | None = None) -> list[str]:
         """The runs of the caller's notebooks, or of one of them."""
         owner = call.principal.id
-        found = [Key(owner, one.id) for one in await self.all_of(call) if notebook_id in (None, one.id)]
+        found = [NotebookKey(owner, one.id) for one in await self.all_of(call) if notebook_id in (None, one.id)]
         sizes = await self._database.read(lambda tx: [rows.execution_sizes(tx, key) for key in found])
         return [execution for several in sizes for execution, _ in several]
 
-    async def touch(self, call: Call, notebook_id: str) -> Notebook:
+    async def touch(self, call: Call, notebook_id: str) -> ThinkingNotebook:
         """A tool used it, though nothing in it changed."""
         key, now = self._key(call, notebook_id), self._now()
 
-        def work(tx: Transaction) -> Notebook:
+        def work(tx: Transaction) -> ThinkingNotebook:
             found = self._store.existing(tx, key, now)
             self._store.touch(tx, key, now)
             return found
@@ -331,16 +371,16 @@ class Thinking:
 
     # -- keeping -------------------------------------------------------------------------------------------------------------
 
-    async def keep(self, call: Call, notebook_id: str, path: str) -> tuple[Notebook, Kept]:
+    async def keep(self, call: Call, notebook_id: str, path: str) -> tuple[ThinkingNotebook, Put]:
         """Write the notebook, outputs and all, to a place where it stays."""
-        keeper = next((one for one in self._keepers if one.takes(path)), None)
-        if keeper is None:
-            examples = " or ".join(one.example for one in self._keepers)
+        shelf = next((shelf for shelf in self._keepers if shelf.keeps(path)), None)
+        if shelf is None:
+            examples = " or ".join(shelf.example for shelf in self._keepers)
             raise InvalidArgument(f"{path[:80]!a} is no place to keep a notebook", hint=f"give {examples}")
         await self.touch(call, notebook_id)
         view = await self.read(call, notebook_id)
         try:
-            return view.notebook, await keeper.keep(call, path, view.notebook.book(view.cells))
+            return view.notebook, await shelf.write(call, path, view.notebook.with_cells(view.cells))
         except Conflict as taken:
             hint = "give another place: keeping overwrites nothing"
             raise Conflict(taken.message, hint=hint, details=taken.details) from taken
@@ -352,7 +392,7 @@ class Thinking:
         now = self._now()
         running = self._runs.keys()
 
-        def work(tx: Transaction) -> list[tuple[Key, str, str]]:
+        def work(tx: Transaction) -> list[tuple[NotebookKey, str, str]]:
             for key in running:
                 self._store.touch(tx, key, now)
             return [(gone.key, gone.session, gone.kernel) for gone in self._store.expired(tx, now)]
@@ -361,7 +401,7 @@ class Thinking:
         for key, session, kernel in gone:
             await self._held.end(key, kernel)
             self._note_gone(key, session)
-        await self._held.end_idle(self._runs.busy)
+        await self._held.end_idle()
         return len(gone)
 
     async def close(self) -> None:
@@ -390,11 +430,11 @@ class Thinking:
     def _now(self) -> int:
         return int(self._clock() * SECOND)
 
-    def _key(self, call: Call, notebook_id: str) -> Key:
+    def _key(self, call: Call, notebook_id: str) -> NotebookKey:
         self._sweep_by_and_by()
-        return Key(call.principal.id, checked_handle(notebook_id))
+        return NotebookKey(call.principal.id, checked_handle(notebook_id))
 
-    def _note_gone(self, key: Key, session: str) -> None:
+    def _note_gone(self, key: NotebookKey, session: str) -> None:
         self._texts.forget(key)
         self._news.went(key, session)
 

@@ -5,18 +5,19 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from cellwright.core.errors import InvalidArgument, LimitReached, NotFound
+from cellwright.notebook.model import Cell
+from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Transaction
 from cellwright.thinking import rows
 from cellwright.thinking.model import (
-    Cell,
     JsonObject,
-    Key,
-    Limits,
-    Notebook,
+    ThinkingLimits,
+    ThinkingNotebook,
     checked_handle,
     new_session_handle,
     no_notebook,
 )
+from cellwright.thinking.rows import CELLS
 
 KEPT_EXECUTIONS = 50
 KEPT_EXECUTION_CHARACTERS = 8 * 1024 * 1024
@@ -27,13 +28,13 @@ SECOND = 1_000_000
 class Gone:
     """A notebook whose time is over, and the kernel it had."""
 
-    key: Key
+    key: NotebookKey
     session: str
     kernel: str
 
 
 class NotebookStore:
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ThinkingLimits) -> None:
         self._limits = limits
 
     def oldest_use(self, now: int) -> int:
@@ -55,6 +56,11 @@ class NotebookStore:
         row = tx.row("SELECT handle FROM thinking_sessions WHERE owner = ? AND name = ?", owner, name)
         return cast("str", cast("tuple[object, ...]", row)[0])
 
+    def session_known(self, tx: Transaction, owner: str, name: str) -> str | None:
+        """The handle of a connection, or of the owner where there are none; None if it was never asked for."""
+        row = tx.row("SELECT handle FROM thinking_sessions WHERE owner = ? AND name = ?", owner, name)
+        return None if row is None else cast("str", row[0])
+
     def session_given(self, tx: Transaction, owner: str, handle: str, now: int) -> str:
         """A handle that this owner was given before."""
         known = tx.run(
@@ -66,17 +72,19 @@ class NotebookStore:
 
     # -- notebooks -----------------------------------------------------------------------------------------------------------
 
-    def existing(self, tx: Transaction, key: Key, now: int, session: str | None = None) -> Notebook:
+    def existing(self, tx: Transaction, key: NotebookKey, now: int, session: str | None = None) -> ThinkingNotebook:
         """The notebook, if it is there, and in this session if one is given."""
         found = rows.read_notebook(tx, key, self.oldest_use(now))
         if found is None or session not in (None, found.session):
             raise no_notebook()
         return found
 
-    def all_of(self, tx: Transaction, owner: str, now: int) -> list[Notebook]:
+    def all_of(self, tx: Transaction, owner: str, now: int) -> list[ThinkingNotebook]:
         return rows.read_notebooks(tx, owner, self.oldest_use(now))
 
-    def create(self, tx: Transaction, owner: str, notebook: Notebook, cells: Sequence[Cell], now: int) -> Notebook:
+    def create(
+        self, tx: Transaction, owner: str, notebook: ThinkingNotebook, cells: Sequence[Cell], now: int
+    ) -> ThinkingNotebook:
         if len(self.all_of(tx, owner, now)) >= self._limits.notebooks:
             raise LimitReached(
                 f"you have {self._limits.notebooks} notebooks already (--thinking-max-notebooks)",
@@ -84,9 +92,11 @@ class NotebookStore:
             )
         self._check_count(len(cells))
         rows.insert_notebook(tx, owner, replace(notebook, cell_count=len(cells)))
-        for position, cell in enumerate(cells):
-            rows.write_cell(tx, Key(owner, notebook.id), cell, position)
-        return self.existing(tx, Key(owner, notebook.id), now)
+        key = NotebookKey(owner, notebook.id)
+        for cell in cells:
+            CELLS.write(tx, key, cell)
+        self._check_size(tx, key)
+        return self.existing(tx, key, now)
 
     def _check_count(self, cells: int) -> None:
         if cells > self._limits.cells:
@@ -95,11 +105,22 @@ class NotebookStore:
                 hint="delete cells, or go on in another notebook",
             )
 
-    def touch(self, tx: Transaction, key: Key, now: int) -> None:
+    def _check_size(self, tx: Transaction, key: NotebookKey) -> None:
+        size = CELLS.bytes_of(tx, key)
+        if size > self._limits.notebook_bytes:
+            raise LimitReached(
+                f"the notebook would have {size} bytes with its outputs, more than the limit of --thinking-max-bytes, "
+                f"{self._limits.notebook_bytes}",
+                hint="delete cells, or go on in another notebook",
+            )
+
+    def touch(self, tx: Transaction, key: NotebookKey, now: int) -> None:
         """It was used, though not changed."""
         tx.run("UPDATE thinking_notebooks SET used = ? WHERE owner = ? AND id = ?", now, key.owner, key.id)
 
-    def note_change(self, tx: Transaction, key: Key, notebook: Notebook, now: int, cells: int) -> Notebook:
+    def note_change(
+        self, tx: Transaction, key: NotebookKey, notebook: ThinkingNotebook, now: int, cells: int
+    ) -> ThinkingNotebook:
         """It was changed, and has so many cells more."""
         tx.run(
             "UPDATE thinking_notebooks SET used = ?, modified = ?, version = version + 1, cell_count = cell_count + ? "
@@ -113,7 +134,11 @@ class NotebookStore:
         count = notebook.cell_count + cells
         return replace(notebook, used=now, modified=now, version=notebook.version + 1, cell_count=count)
 
-    def note_kernel(self, tx: Transaction, key: Key, kernel: str) -> None:
+    def owners_of_kernels(self, tx: Transaction) -> dict[str, str]:
+        found = tx.rows("SELECT kernel, owner FROM thinking_notebooks WHERE kernel <> ''")
+        return dict(cast("list[tuple[str, str]]", found))
+
+    def note_kernel(self, tx: Transaction, key: NotebookKey, kernel: str) -> None:
         tx.run("UPDATE thinking_notebooks SET kernel = ? WHERE owner = ? AND id = ?", kernel, key.owner, key.id)
 
     def expired(self, tx: Transaction, now: int) -> list[Gone]:
@@ -121,7 +146,7 @@ class NotebookStore:
         oldest = self.oldest_use(now)
         found = tx.rows("SELECT owner, id, session, kernel FROM thinking_notebooks WHERE used <= ?", oldest)
         gone = [
-            Gone(Key(owner, made), session, kernel)
+            Gone(NotebookKey(owner, made), session, kernel)
             for owner, made, session, kernel in cast("list[tuple[str, ...]]", found)
         ]
         for one in gone:
@@ -136,46 +161,48 @@ class NotebookStore:
     # -- cells ---------------------------------------------------------------------------------------------------------------
 
     def insert(
-        self, tx: Transaction, key: Key, notebook: Notebook, cell: Cell, index: int | None, now: int
-    ) -> tuple[Notebook, int]:
+        self, tx: Transaction, key: NotebookKey, notebook: ThinkingNotebook, cell: Cell, index: int | None, now: int
+    ) -> tuple[ThinkingNotebook, Cell]:
+        """The notebook with the cell, and the cell where it is now."""
         self._check_count(notebook.cell_count + 1)
-        place = notebook.cell_count if index is None else _place(index, notebook.cell_count)
-        if place < notebook.cell_count:
-            rows.shift_cells(tx, key, place, 1)
-        rows.write_cell(tx, key, cell, place)
-        return self.note_change(tx, key, notebook, now, 1), place
+        cell = replace(cell, index=notebook.cell_count if index is None else _place(index, notebook.cell_count))
+        if cell.index < notebook.cell_count:
+            CELLS.shift(tx, key, cell.index, 1)
+        CELLS.write(tx, key, cell)
+        self._check_size(tx, key)
+        return self.note_change(tx, key, notebook, now, 1), cell
 
     def replace(
-        self, tx: Transaction, key: Key, notebook: Notebook, cell: Cell, index: int | None, now: int
-    ) -> tuple[Notebook, int]:
+        self, tx: Transaction, key: NotebookKey, notebook: ThinkingNotebook, cell: Cell, index: int | None, now: int
+    ) -> tuple[ThinkingNotebook, Cell]:
         """Another content for a cell, and another place if one is given."""
-        _, place = self.cell(tx, key, cell.id)
-        if index is not None and (wanted := _place(index, notebook.cell_count - 1)) != place:
-            rows.delete_cell(tx, key, cell.id)
-            rows.shift_cells(tx, key, place + 1, -1)
-            rows.shift_cells(tx, key, wanted, 1)
-            place = wanted
-        rows.write_cell(tx, key, cell, place)
-        return self.note_change(tx, key, notebook, now, 0), place
+        before = self.cell(tx, key, cell.id)
+        cell = replace(cell, index=before.index if index is None else _place(index, notebook.cell_count - 1))
+        CELLS.replace(tx, key, before, cell)
+        self._check_size(tx, key)
+        return self.note_change(tx, key, notebook, now, 0), cell
 
-    def delete(self, tx: Transaction, key: Key, notebook: Notebook, cell_id: str, now: int) -> Notebook:
-        _, place = self.cell(tx, key, cell_id)
-        rows.delete_cell(tx, key, cell_id)
-        rows.shift_cells(tx, key, place + 1, -1)
+    def delete(
+        self, tx: Transaction, key: NotebookKey, notebook: ThinkingNotebook, cell_id: str, now: int
+    ) -> ThinkingNotebook:
+        CELLS.take_out(tx, key, self.cell(tx, key, cell_id))
         return self.note_change(tx, key, notebook, now, -1)
 
-    def cell(self, tx: Transaction, key: Key, cell_id: str) -> tuple[Cell, int]:
-        found = rows.read_cell(tx, key, cell_id)
+    def cell(self, tx: Transaction, key: NotebookKey, cell_id: str) -> Cell:
+        found = CELLS.read_one(tx, key, cell_id)
         if found is None:
             raise no_cell(cell_id)
         return found
 
     # -- runs ----------------------------------------------------------------------------------------------------------------
 
-    def note_outcomes(self, tx: Transaction, key: Key, cells: Sequence[Cell], now: int) -> bool:
+    def note_outcomes(self, tx: Transaction, key: NotebookKey, cells: Sequence[Cell], now: int) -> bool:
         """What a run left in its cells so far. False if the notebook is gone."""
         for cell in cells:
-            rows.write_outcome(tx, key, cell)
+            CELLS.write_outcome(tx, key, cell)
+        if CELLS.bytes_of(tx, key) > self._limits.notebook_bytes:
+            for cell in cells:
+                CELLS.write_outcome(tx, key, replace(cell, outputs=(LEFT_OUT,)))
         return bool(
             tx.run(
                 "UPDATE thinking_notebooks SET used = ?, executed = ?, version = version + 1 WHERE owner = ? AND id = ?",
@@ -186,7 +213,7 @@ class NotebookStore:
             )
         )
 
-    def note_execution(self, tx: Transaction, key: Key, execution_id: str, body: JsonObject, now: int) -> None:
+    def note_execution(self, tx: Transaction, key: NotebookKey, execution_id: str, body: JsonObject, now: int) -> None:
         """How a run ended. The oldest are forgotten."""
         known = tx.run(
             "UPDATE thinking_notebooks SET executions = executions + 1 WHERE owner = ? AND id = ?", key.owner, key.id
@@ -202,11 +229,18 @@ class NotebookStore:
         rows.delete_executions(tx, key, old)
 
 
+LEFT_OUT: JsonObject = {
+    "output_type": "stream",
+    "name": "stderr",
+    "text": "[cellwright: what this put out is left out: the notebook is as large as --thinking-max-bytes lets it be]\n",
+}
+
+
 def no_cell(cell_id: str) -> NotFound:
     return NotFound(f"Cell not found: {cell_id[:80]!r}", hint="the notebook's …/cells resource lists them")
 
 
 def _place(index: int, last: int) -> int:
     if not 0 <= index <= last:
-        raise InvalidArgument(f"index is {index}, not between 0 and {last}")
+        raise InvalidArgument(f"index is {index}, not between 0 and {last}", hint="leave index out to append")
     return index

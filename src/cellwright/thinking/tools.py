@@ -4,16 +4,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from cellwright.core.fitting import compact_json
-from cellwright.core.formats.model import Kind, language_named
-from cellwright.core.running import RunView
-from cellwright.core.toolset import Image, Reply, Toolset, read, run, write
+from cellwright.core.toolset import DataAsText, Image, Reply, Toolset, read, run, write
 from cellwright.core.types import Call
+from cellwright.notebook.model import Cell, Kind, language_named
+from cellwright.notebook.run import RunView
 from cellwright.thinking.drafts import CellDraft
-from cellwright.thinking.model import Cell, JsonObject, Notebook
+from cellwright.thinking.model import JsonObject, ThinkingNotebook, ThinkingView
 from cellwright.thinking.outputs import Cleaner
-from cellwright.thinking.reading import moment, outcome_json
-from cellwright.thinking.service import Thinking, View
+from cellwright.thinking.reading import moment, outcome_json, output_uri
+from cellwright.thinking.service import Thinking
+from cellwright.thinking.store import no_cell
 
 NotebookId = Annotated[str, Field(alias="notebookId")]
 CellId = Annotated[str, Field(alias="cellId")]
@@ -25,6 +25,7 @@ Wait = Annotated[
 Session = Annotated[str | None, Field(description="a sessionId you were given; else your own")]
 DEFAULT_WAIT = 30_000
 OUTPUT_CHARACTERS = 2_000
+READ_CHARACTERS = 8_000
 MAX_PICTURES = 8
 SHOWN_CELLS = 60
 
@@ -38,9 +39,10 @@ async def notebook_create(
     title: str | None = None,
     language: str = "python",
     session: Session = None,
+    problem: Annotated[str | None, Field(description="what the template is to think about")] = None,
 ) -> dict[str, Any]:
     """Make a notebook to think in, blank or from a reasoning template. It is gone after a time without use: notebook_keep keeps it."""
-    view = await thinking.create(call, pattern, title, language, session)
+    view = await thinking.create(call, pattern, title, language, session, problem)
     return _made(thinking, call, view)
 
 
@@ -48,16 +50,16 @@ async def notebook_add_cell(
     thinking: Thinking,
     call: Call,
     notebook_id: NotebookId,
-    cell_type: CellType,
     source: str,
+    cell_type: CellType = "code",
     language: str | None = None,
     filename: str | None = None,
     index: Index = None,
 ) -> dict[str, Any]:
     """Add a cell at the end, or at a place."""
     draft = CellDraft(source, Kind(cell_type), language, filename)
-    notebook, cell, place = await thinking.add_cell(call, notebook_id, draft, index)
-    return {**_about(thinking, call, notebook), "cell": _cell(notebook, cell, place)}
+    notebook, cell = await thinking.add_cell(call, notebook_id, draft, index)
+    return {**_about(thinking, call, notebook), "cell": _cell(notebook, cell, cell.index)}
 
 
 async def notebook_update_cell(
@@ -72,8 +74,8 @@ async def notebook_update_cell(
 ) -> dict[str, Any]:
     """Change a cell or move it; what is not given stays, outputs too."""
     draft = CellDraft(source, None, language, filename)
-    notebook, cell, place = await thinking.update_cell(call, notebook_id, cell_id, draft, index)
-    return {**_about(thinking, call, notebook), "cell": _cell(notebook, cell, place)}
+    notebook, cell = await thinking.update_cell(call, notebook_id, cell_id, draft, index)
+    return {**_about(thinking, call, notebook), "cell": _cell(notebook, cell, cell.index)}
 
 
 async def notebook_delete_cell(
@@ -89,7 +91,7 @@ async def notebook_run_cell(
 ) -> Reply[dict[str, Any]]:
     """Run a cell in the notebook's own kernel; variables stay between cells."""
     ran = await thinking.run(call, notebook_id, cell_id, timeout_ms / 1000)
-    return _ran(thinking, call, ran.notebook, ran.view, ran.notes, {})
+    return await _ran(thinking, call, ran.notebook, ran.view, ran.notes, {})
 
 
 async def notebook_run_all(
@@ -98,7 +100,32 @@ async def notebook_run_all(
     """Run all code cells in order; stops at the first error."""
     ran = await thinking.run(call, notebook_id, None, timeout_ms / 1000)
     skipped: JsonObject = {"skipped": ran.skipped} if ran.skipped else {}
-    return _ran(thinking, call, ran.notebook, ran.view, ran.notes, skipped)
+    return await _ran(thinking, call, ran.notebook, ran.view, ran.notes, skipped)
+
+
+async def notebook_read(
+    thinking: Thinking,
+    call: Call,
+    notebook_id: NotebookId,
+    cell_id: Annotated[
+        str | None, Field(alias="cellId", description="one cell, with its outputs; else a line for each")
+    ] = None,
+) -> Reply[dict[str, Any]]:
+    """Read one cell with its outputs, or the list of cells."""
+    view = await thinking.read(call, notebook_id)
+    about = _about(thinking, call, view.notebook)
+    for index, cell in enumerate(view.cells):
+        if cell.id == cell_id:
+            shown, pictures = await _whole_cell(thinking, call, view.notebook, cell, index)
+            data: JsonObject = {**about, "cells": [shown]}
+            return Reply(data, (DataAsText(), *pictures) if pictures else None)
+    if cell_id is not None:
+        raise no_cell(cell_id)
+    listed = [
+        {**_cell(view.notebook, cell, index), "status": cell.status, "outputs": len(cell.outputs)}
+        for index, cell in enumerate(view.cells)
+    ]
+    return Reply({**about, "cells": listed})
 
 
 async def notebook_export(
@@ -150,18 +177,20 @@ async def notebook_close(thinking: Thinking, call: Call, notebook_id: NotebookId
     return {**_about(thinking, call, notebook), "kernel": "none", "closed": True}
 
 
-def _about(thinking: Thinking, call: Call, notebook: Notebook) -> JsonObject:
+def _about(thinking: Thinking, call: Call, notebook: ThinkingNotebook) -> JsonObject:
     """What every reply says. `kernel` gone: it ran before, but its variables are lost; unknown: running tells."""
-    return {
+    about: JsonObject = {
         "notebookId": notebook.id,
         "sessionId": notebook.session,
         "uri": notebook.uri,
         "cellCount": notebook.cell_count,
         "kernel": thinking.kernel_state(call.principal.id, notebook),
     }
+    note = thinking.kernel_note(call.principal.id, notebook)
+    return {**about, "kernelNote": note} if note else about
 
 
-def _made(thinking: Thinking, call: Call, view: View) -> JsonObject:
+def _made(thinking: Thinking, call: Call, view: ThinkingView) -> JsonObject:
     notebook = view.notebook
     cells = [_cell(notebook, cell, index) for index, cell in enumerate(view.cells[:SHOWN_CELLS])]
     return {
@@ -174,7 +203,7 @@ def _made(thinking: Thinking, call: Call, view: View) -> JsonObject:
     }
 
 
-def _cell(notebook: Notebook, cell: Cell, index: int) -> JsonObject:
+def _cell(notebook: ThinkingNotebook, cell: Cell, index: int) -> JsonObject:
     """A cell by its id and first line: the sender knows the rest."""
     cleaner = Cleaner()
     first = cleaner.source(cell.source[:400]).strip().partition("\n")[0][:80]
@@ -186,18 +215,42 @@ def _cell(notebook: Notebook, cell: Cell, index: int) -> JsonObject:
     return {**made, "starts": first}
 
 
-def _ran(
-    thinking: Thinking, call: Call, notebook: Notebook, view: RunView, notes: list[str], more: JsonObject
+async def _whole_cell(
+    thinking: Thinking, call: Call, notebook: ThinkingNotebook, cell: Cell, index: int
+) -> tuple[JsonObject, list[Image]]:
+    """A cell with its source and its outputs, and the pictures in them."""
+    cleaner = Cleaner()
+    links = [output_uri(notebook, cell.id, number) for number in range(len(cell.outputs))]
+    shown = await thinking.kernels.show(call, cell.outputs, READ_CHARACTERS, MAX_PICTURES, links)
+    made: JsonObject = {
+        **{key: value for key, value in _cell(notebook, cell, index).items() if key != "starts"},
+        "source": cleaner.source(cell.source),
+        "status": cell.status,
+        "executionCount": cell.execution_count,
+        "outputs": shown.outputs,
+        "truncated": shown.truncated,
+    }
+    hidden = cleaner.hidden + shown.hidden
+    return {**made, **({"hiddenCharactersRemoved": hidden} if hidden else {})}, shown.pictures
+
+
+async def _ran(
+    thinking: Thinking, call: Call, notebook: ThinkingNotebook, view: RunView, notes: list[str], more: JsonObject
 ) -> Reply[dict[str, Any]]:
     """A run as it stands, its pictures, and the truth about how it went."""
     pictures: list[Image] = []
     results: list[JsonObject] = []
     for cell in view.cells:
-        shown = thinking.kernels.show(cell.outputs, OUTPUT_CHARACTERS, MAX_PICTURES - len(pictures))
+        kept = thinking.kept_places(cell.outputs)
+        links = [
+            output_uri(notebook, cell.cell_id, kept[number]) if number in kept else ""
+            for number in range(len(cell.outputs))
+        ]
+        shown = await thinking.kernels.show(call, cell.outputs, OUTPUT_CHARACTERS, MAX_PICTURES - len(pictures), links)
         pictures += shown.pictures
         told: JsonObject = Cleaner().json(outcome_json(cell))
         told = {key: value for key, value in told.items() if key not in {"startedAt", "endedAt"} and value is not None}
-        results.append({**told, "outputs": shown.outputs, **({"truncated": True} if shown.truncated else {})})
+        results.append({**told, "outputs": shown.outputs, "truncated": shown.truncated})
     uri = f"{notebook.uri}/executions/{view.id}"
     data: JsonObject = {
         **_about(thinking, call, notebook),
@@ -213,7 +266,7 @@ def _ran(
         ),
         "results": results,
     }
-    return Reply(data, (compact_json(data), *pictures) if pictures else None, failed=view.failed)
+    return Reply(data, (DataAsText(), *pictures) if pictures else None, failed=view.failed)
 
 
 def thinking_toolset(thinking: Thinking) -> Toolset:
@@ -227,6 +280,7 @@ def thinking_toolset(thinking: Thinking) -> Toolset:
             write(notebook_delete_cell, destructive=True),
             run(notebook_run_cell),
             run(notebook_run_all),
+            read(notebook_read),
             read(notebook_export),
             write(notebook_import),
             write(notebook_keep, long=True),

@@ -2,11 +2,10 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from cellwright.core.budget import estimate_tokens
 from cellwright.core.types import Call
 
 KEPT_CALLS = 200
@@ -15,7 +14,7 @@ RUNNING = "running"
 
 
 @dataclass(slots=True)
-class Entry:
+class ActivityEntry:
     """One call of one tool."""
 
     n: int
@@ -44,7 +43,7 @@ class Entry:
         return {**told, "error": self.error} if self.error else told
 
 
-Told = Callable[[str, Entry], None]
+Told = Callable[[str, ActivityEntry], None]
 """Whose call, and how it stands."""
 
 
@@ -54,34 +53,35 @@ class Activity:
     def __init__(self, told: Told, clock: Callable[[], float] = time.time) -> None:
         self._told = told
         self._clock = clock
-        self._calls: dict[str, deque[Entry]] = {}
+        self._calls: dict[str, deque[ActivityEntry]] = {}
 
-    def began(self, call: Call, tool: str, thing: str | None) -> Entry:
+    def began(self, call: Call, tool: str, thing: str | None) -> ActivityEntry:
         owner = call.principal.id
         calls = self._of(owner)
         # Counted for each caller: a number must not tell how busy the others are.
         number = calls[-1].n + 1 if calls else 1
-        entry = Entry(number, call.request_id, tool, call.client[:80], self._clock(), thing)
+        entry = ActivityEntry(number, call.request_id, tool, call.client[:80], self._clock(), thing)
         calls.append(entry)
         self._told(owner, entry)
         return entry
 
-    def ended(self, call: Call, entry: Entry, outcome: str, seconds: float, texts: Sequence[str]) -> None:
+    def ended(self, call: Call, entry: ActivityEntry, outcome: str, seconds: float, said: str, tokens: int) -> None:
+        """`said` is the first text of the answer, `tokens` what all its texts cost the model."""
         entry.outcome, entry.ms = outcome, seconds * 1000
         if outcome != "cancelled":
-            entry.tokens = sum(estimate_tokens(text) for text in texts)
-        if outcome not in {"ok", "failed", "cancelled"} and texts:
-            entry.error = texts[0][:300]
+            entry.tokens = tokens
+        if outcome not in {"ok", "failed", "cancelled"}:
+            entry.error = said[:300]
         self._told(call.principal.id, entry)
 
-    def of(self, owner: str) -> list[Entry]:
+    def of(self, owner: str) -> list[ActivityEntry]:
         """The last calls of one caller, newest first."""
         return list(reversed(self._calls.get(owner, ())))
 
-    def _of(self, owner: str) -> deque[Entry]:
+    def _of(self, owner: str) -> deque[ActivityEntry]:
         calls = self._calls.pop(owner, None)
         if calls is None:
-            calls = deque[Entry](maxlen=KEPT_CALLS)
+            calls = deque[ActivityEntry](maxlen=KEPT_CALLS)
         # At the end, so that the first callers are the longest silent, and the first to be forgotten.
         self._calls[owner] = calls
         if len(self._calls) > MOST_CALLERS:

@@ -83,7 +83,7 @@ class _Channel:
             viewer.offer(self.last, event)
 
 
-class Feed:
+class PageFeed:
     """The channels of everybody who has looked. Publishing never waits."""
 
     def __init__(self, version: str) -> None:

@@ -7,7 +7,7 @@ out beforehand, so that nothing has to be refused; the frame's policy does not r
 import re
 from html import escape, unescape
 
-from cellwright.web.asgi import COMMON_HEADERS
+from cellwright.web.responses import COMMON_HEADERS
 
 FRAME_HEADERS = {
     **COMMON_HEADERS,

@@ -10,9 +10,10 @@ from urllib.parse import unquote
 from cellwright.core.errors import CellwrightError, InvalidUri, LimitReached, NotFound
 from cellwright.core.resources import Change, ResourceUpdated
 from cellwright.core.types import Call
-from cellwright.web.feed import Feed, Viewer
+from cellwright.notebook.shelf import Shelf
+from cellwright.web.feed import PageFeed, Viewer
 from cellwright.web.mirror import Mask, Mirror
-from cellwright.web.ports import Facts, JsonObject, Run, Source
+from cellwright.web.ports import Facts, JsonObject, RunningCode
 
 log = logging.getLogger(__name__)
 
@@ -38,14 +39,14 @@ class _Kept:
 class Looking:
     """The mirrors, and the task that looks after them while there are any."""
 
-    def __init__(self, sources: Sequence[Source], facts: Facts, feed: Feed, mask: Mask) -> None:
-        self._sources = {source.scheme: source for source in sources}
+    def __init__(self, shelves: Sequence[Shelf], facts: Facts, feed: PageFeed, mask: Mask) -> None:
+        self._shelves = {shelf.scheme: shelf for shelf in shelves}
         self._facts = facts
         self._feed = feed
         self._mask = mask
         self._kept: dict[Key, _Kept] = {}
         self._opening: dict[Key, asyncio.Lock] = {}
-        self._runs: dict[str, dict[str, Run]] = {}
+        self._runs: dict[str, dict[str, RunningCode]] = {}
         self._open: frozenset[str] = frozenset()
         self._stale: set[str | None] = set()
         self._told_list = 0.0
@@ -54,32 +55,32 @@ class Looking:
 
     # -- documents -----------------------------------------------------------------------------------------------------------
 
-    def source(self, uri: str) -> Source:
+    def shelf(self, uri: str) -> Shelf:
         scheme, separator, _ = uri.partition("://")
         if not separator or len(uri) > 2_000:  # noqa: PLR2004
             raise InvalidUri(f"{uri[:200]!r} is not the address of a document", hint="api/things has those there are")
-        if scheme not in self._sources:
-            raise NotFound(f"no document {uri[:200]!r}", hint=f"schemes here: {', '.join(sorted(self._sources))}")
-        return self._sources[scheme]
+        if scheme not in self._shelves:
+            raise NotFound(f"no document {uri[:200]!r}", hint=f"schemes here: {', '.join(sorted(self._shelves))}")
+        return self._shelves[scheme]
 
     async def mirror(self, call: Call, uri: str) -> Mirror:
         """The mirror of a document, made if there is none; it stays for a while after its last use."""
-        source = self.source(uri)
-        known = await source.resolve(call, uri)
-        key = ("" if source.shared else call.principal.id, known)
+        shelf = self.shelf(uri)
+        known = await shelf.resolve(call, uri)
+        key = ("" if shelf.shared else call.principal.id, known)
         async with self._opening.setdefault(key, asyncio.Lock()):
             try:
-                kept = self._kept.get(key) or await self._keep(key, source, call)
+                kept = self._kept.get(key) or await self._keep(key, shelf, call)
             finally:
                 self._opening.pop(key, None)
         kept.used = asyncio.get_running_loop().time()
         return kept.mirror
 
-    async def _keep(self, key: Key, source: Source, call: Call) -> _Kept:
+    async def _keep(self, key: Key, shelf: Shelf, call: Call) -> _Kept:
         await self._make_room()
-        mirror = Mirror(key[1], source, call, self._mask, lambda one: self._announce(key, one))
+        mirror = Mirror(key[1], shelf, call, self._mask, lambda one: self._announce(key, one))
         kept = _Kept(mirror, AsyncExitStack(), 0.0)
-        mirror.held = await kept.stack.enter_async_context(source.hold(call, key[1]))
+        mirror.held = await kept.stack.enter_async_context(shelf.hold(call, key[1]))
         mirror.people = mirror.held.people()
         if (other := self._kept.get(key)) is not None:
             # Somebody was quicker, after an opening that failed.
@@ -142,7 +143,7 @@ class Looking:
             return
         document, found, cell = change.uri.rpartition(CELLS)
         kept = self._kept.get((owner or "", document)) if found else None
-        if kept is not None and kept.mirror.source.exact:
+        if kept is not None and kept.mirror.shelf.exact:
             kept.mirror.touched(unquote(cell))
 
     def list_changed(self, owner: str | None = None) -> None:
@@ -203,9 +204,9 @@ class Looking:
         mirror = kept.mirror
         try:
             await kept.stack.aclose()
-            mirror.held = await kept.stack.enter_async_context(mirror.source.hold(mirror.call, mirror.uri))
+            mirror.held = await kept.stack.enter_async_context(mirror.shelf.hold(mirror.call, mirror.uri))
         except CellwrightError as error:
-            log.info("document not opened again uri=%s error=%s", mirror.uri, error.code)
+            log.info("document_not_opened_again uri=%s error=%s", mirror.uri, error.code)
             return
         mirror.forget()
 

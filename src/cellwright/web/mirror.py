@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pydantic_core import to_json
 
 from cellwright.core.types import Call
+from cellwright.notebook.shelf import HeldNotebook, JsonObject, Sheet, Shelf
 from cellwright.web.outputs import shown
-from cellwright.web.ports import Held, JsonObject, Sheet, Source
 
 MOST_CELLS = 200
 MOST_BYTES = 8_000_000
@@ -17,6 +17,8 @@ QUIET_SECONDS = 0.1
 FRESH_SECONDS = 1.0
 """How long an answer is given again before the document is looked at anew, if no change was heard of."""
 NAMELESS = "~"
+LONGEST_NUMBER = 15
+"""Digits of the number of a revision that is taken for one."""
 
 Mask = Callable[[bytes], bytes]
 """Takes our own secrets out, should a cell have printed one."""
@@ -34,13 +36,13 @@ class Mirror:
     """`announce` is told of a new revision: at once, then every tenth of a second for as long as changes go on."""
 
     uri: str
-    source: Source
+    shelf: Shelf
     call: Call
     mask: Mask
     announce: Callable[["Mirror"], None]
     viewers: int = 0
     people: list[JsonObject] = field(default_factory=list[JsonObject])
-    held: Held | None = None
+    held: HeldNotebook | None = None
 
     def __post_init__(self) -> None:
         self._run = secrets.token_hex(3)
@@ -62,7 +64,7 @@ class Mirror:
         return f"{self._run}.{self._number}"
 
     def changed(self) -> None:
-        """Something has changed; `touched` says which cells, for sources that know."""
+        """Something has changed; `touched` says which cells, for shelves that know."""
         self._number += 1
         self._tell()
 
@@ -96,15 +98,16 @@ class Mirror:
     async def read(self, since: str, start: int, count: int) -> bytes:
         """What changed since that revision, if that is known; else the cells from `start` on."""
         run, _, number = since.rpartition(".")
-        seen = int(number) if run == self._run and number.isdigit() else 0
+        known = run == self._run and number.isascii() and number.isdigit() and len(number) <= LONGEST_NUMBER
+        seen = int(number) if known else 0
         key = (min(seen, self._number), 0 if seen else start, MOST_CELLS if seen else min(count, MOST_CELLS))
         # All who ask at the same moment are given the same bytes.
         async with self._reading:
             now = asyncio.get_running_loop().time()
-            known = self._answers.get(key)
-            if known is not None and known.number == self._number and now - known.made < FRESH_SECONDS:
-                return known.body
-            async with self.source.open(self.call, self.uri) as sheet:
+            given = self._answers.get(key)
+            if given is not None and given.number == self._number and now - given.made < FRESH_SECONDS:
+                return given.body
+            async with self.shelf.open(self.call, self.uri) as sheet:
                 number_now = self._number
                 body = self._answer(sheet, *key)
             self._answers = {k: a for k, a in self._answers.items() if a.number == number_now}
@@ -134,7 +137,7 @@ class Mirror:
                 self._encoded.pop(name, None)
                 self._changed_at.pop(name, None)
             self._order, self._order_at = names, self._number
-        if not self.source.exact and self._compared_at < self._number:
+        if not self.shelf.exact and self._compared_at < self._number:
             self._compared_at = self._number
             for index, name in enumerate(names):
                 body = self._encode(sheet, index, name)

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import quote
 
-from cellwright.core.clean import clean
+from cellwright.core.text.clean import clean
+from cellwright.core.text.counting import counted
+from cellwright.core.text.sight import cut_for_people
 
 JsonObject = dict[str, Any]
 
@@ -21,7 +23,7 @@ def shown(outputs: Sequence[Mapping[str, Any]], uri: str, cell: str) -> list[Jso
     """All outputs of a cell, in nbformat, as the page takes them."""
     made = [_shown(output, _frame(uri, cell, n)) for n, output in enumerate(outputs[:MOST_OUTPUTS])]
     if len(outputs) > MOST_OUTPUTS:
-        made.append(_text(f"… and {len(outputs) - MOST_OUTPUTS} more outputs", "result"))
+        made.append(_text(f"… and {counted(len(outputs) - MOST_OUTPUTS, 'more output')}", "result"))
     return made
 
 
@@ -51,7 +53,7 @@ def _shown(output: Mapping[str, Any], frame: str) -> JsonObject:
             lines = output.get("traceback")
             text = "\n".join(joined(line) for line in cast("list[object]", lines)) if isinstance(lines, list) else ""
             name, value = (clean(joined(output.get(key))).text[:1_000] for key in ("ename", "evalue"))
-            return {"type": "error", "name": name, "value": value, "traceback": cut(text)[0]}
+            return {"type": "error", "name": name, "value": value, "traceback": cut_for_people(text, MOST_TEXT)[0]}
         case "display_data" | "execute_result":
             return _data(_mapping(output.get("data")), frame)
         case kind:
@@ -59,7 +61,7 @@ def _shown(output: Mapping[str, Any], frame: str) -> JsonObject:
 
 
 def _data(data: Mapping[str, Any], frame: str) -> JsonObject:
-    plain = cut(joined(data.get("text/plain")))[0]
+    plain = cut_for_people(joined(data.get("text/plain")), MOST_TEXT)[0]
     for mime in PICTURES:
         if mime in data:
             return _picture(joined(data[mime]), mime, plain)
@@ -68,9 +70,9 @@ def _data(data: Mapping[str, Any], frame: str) -> JsonObject:
             return {"type": kind, "frame": frame, "text": plain}
     for mime, kind in (("text/markdown", "markdown"), ("text/latex", "latex")):
         if mime in data:
-            return {"type": kind, "text": cut(joined(data[mime]))[0]}
+            return {"type": kind, "text": cut_for_people(joined(data[mime]), MOST_TEXT)[0]}
     if "application/json" in data:
-        return {"type": "json", "text": cut(json.dumps(data["application/json"], indent=2, ensure_ascii=False))[0]}
+        return {"type": "json", "text": cut_for_people(_indented(data["application/json"]), MOST_TEXT)[0]}
     if "text/plain" in data or not data:
         return _text(joined(data.get("text/plain")), "result")
     kinds = ", ".join(clean(str(mime)).text[:80] for mime in list(data)[:5])
@@ -87,18 +89,12 @@ def _picture(encoded: str, mime: str, plain: str) -> JsonObject:
 
 
 def _text(text: str, stream: str) -> JsonObject:
-    shown_text, truncated = cut(text)
+    shown_text, truncated = cut_for_people(text, MOST_TEXT)
     return {"type": "text", "text": shown_text, "stream": stream, "truncated": truncated}
 
 
-def cut(text: str, limit: int = MOST_TEXT) -> tuple[str, bool]:
-    """Cleaned, with a line in the middle that says how much is left out of it."""
-    cleaned = clean(text).text
-    if len(cleaned) <= limit:
-        return cleaned, False
-    head, tail = limit * 3 // 5, limit * 2 // 5
-    left_out = len(cleaned) - head - tail
-    return f"{cleaned[:head]}\n… {left_out:,} of {len(cleaned):,} characters left out …\n{cleaned[-tail:]}", True
+def _indented(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -5,25 +5,30 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import asdict, dataclass
 from typing import cast
 
-from cellwright.core.clean import clean
+from starlette.requests import Request
+from starlette.responses import Response
+
 from cellwright.core.errors import InvalidArgument, NotFound
 from cellwright.core.resources import Change
-from cellwright.core.types import Call, Principal, Scope
-from cellwright.web.activity import Activity, Entry
-from cellwright.web.asgi import PAGE_HEADERS, STATUS_ELSEWHERE, STATUS_NONE, Answer, Request, Streamed
-from cellwright.web.feed import Feed
+from cellwright.core.text.clean import clean
+from cellwright.core.types import Scope
+from cellwright.notebook.shelf import Card, Shelf
+from cellwright.web.activity import Activity, ActivityEntry
+from cellwright.web.feed import PageFeed
 from cellwright.web.frames import FRAME_HEADERS, frame
 from cellwright.web.looking import Looking
 from cellwright.web.mirror import MOST_CELLS, Mask
 from cellwright.web.outputs import framed
-from cellwright.web.ports import Facts, Source, Thing
+from cellwright.web.ports import Facts
+from cellwright.web.requests import call_of, caller_of, header_of, number_of, object_of, text_of
+from cellwright.web.responses import EventStream, NothingToSay, PageResponse, json_response
 from cellwright.web.static import FILES, Static
 
 MOST_THINGS = 500
 MOST_FOUND = 50
 LONGEST_QUERY = 200
 
-Handler = Callable[[Request], Awaitable[Answer | Streamed]]
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +44,13 @@ class Endpoint:
 class Site:
     """The page of one workspace."""
 
-    def __init__(self, version: str, sources: Sequence[Source], facts: Facts, mask: Mask) -> None:
-        self._sources = tuple(sources)
+    def __init__(self, version: str, shelves: Sequence[Shelf], facts: Facts, mask: Mask) -> None:
+        self._shelves = tuple(shelves)
         self._facts = facts
         self._mask = mask
         self._static = Static()
-        self._feed = Feed(version)
-        self._looking = Looking(sources, facts, self._feed, mask)
+        self._feed = PageFeed(version)
+        self._looking = Looking(shelves, facts, self._feed, mask)
         self.activity = Activity(self._told)
 
     @property
@@ -80,7 +85,7 @@ class Site:
         self._feed.close()
         await self._looking.close()
 
-    def _told(self, owner: str, entry: Entry) -> None:
+    def _told(self, owner: str, entry: ActivityEntry) -> None:
         if self._feed.knows(owner):
             self._feed.publish("call", entry.as_json(), owner=owner)
         self._looking.nudge()
@@ -88,22 +93,22 @@ class Site:
     # -- answers -------------------------------------------------------------------------------------------------------------
 
     def _file(self, path: str) -> Handler:
-        async def answer(request: Request) -> Answer:
-            return self._static.answer(path, request)
+        async def respond(request: Request) -> Response:
+            return self._static.response(path, request)
 
-        return answer
+        return respond
 
-    async def _state(self, request: Request) -> Answer:
-        return Answer.json(self._facts.state(call_of(request.caller)))
+    async def _state(self, request: Request) -> Response:
+        return json_response(self._facts.state(call_of(request)))
 
-    async def _things(self, request: Request) -> Answer:
-        call = call_of(request.caller)
-        query = clean(request.query.get("q", "")).text.strip()[:LONGEST_QUERY]
-        found: list[Thing] = []
+    async def _things(self, request: Request) -> Response:
+        call = call_of(request)
+        query = clean(request.query_params.get("q", "")).text.strip()[:LONGEST_QUERY]
+        found: list[Card] = []
         more = False
-        for source in self._sources:
-            things, has_more = await source.things(call)
-            found += things
+        for shelf in self._shelves:
+            cards, has_more = await shelf.cards(call)
+            found += cards
             more = more or has_more
         if query:
             words = query.lower().split()
@@ -111,22 +116,22 @@ class Site:
             known = {one.uri for one in named}
             inside = await self._facts.search(call, query, MOST_FOUND)
             found = [*named, *(one for one in inside if one.uri not in known)]
-        return Answer.json(
+        return json_response(
             {"things": [asdict(one) for one in found[:MOST_THINGS]], "more": more or len(found) > MOST_THINGS}
         )
 
-    async def _document(self, request: Request) -> Answer:
-        start = request.number("start", 0, 1_000_000)
-        count = request.number("count", MOST_CELLS, MOST_CELLS)
-        mirror = await self._looking.mirror(call_of(request.caller), request.text("uri"))
-        return Answer(body=await mirror.read(request.query.get("since", ""), start, count))
+    async def _document(self, request: Request) -> Response:
+        start = number_of(request, "start", 0, 1_000_000)
+        count = number_of(request, "count", MOST_CELLS, MOST_CELLS)
+        mirror = await self._looking.mirror(call_of(request), text_of(request, "uri"))
+        return PageResponse(await mirror.read(request.query_params.get("since", ""), start, count))
 
-    async def _frame(self, request: Request) -> Answer:
-        call, uri, cell = call_of(request.caller), request.text("uri"), request.text("cell")
-        number = request.number("output", 0, 999_999)
-        source = self._looking.source(uri)
-        known = await source.resolve(call, uri)
-        async with source.open(call, known) as sheet:
+    async def _frame(self, request: Request) -> Response:
+        call, uri, cell = call_of(request), text_of(request, "uri"), text_of(request, "cell")
+        number = number_of(request, "output", 0, 999_999)
+        shelf = self._looking.shelf(uri)
+        known = await shelf.resolve(call, uri)
+        async with shelf.open(call, known) as sheet:
             names = list(sheet.names)
             outputs = (
                 cast("list[Mapping[str, object]]", sheet.cell(names.index(cell))["outputs"]) if cell in names else []
@@ -136,38 +141,38 @@ class Site:
             raise NotFound("there is no such output", hint="read the document again")
         # In a thread: a long one takes a while, and everybody is waiting for this loop.
         body = await asyncio.to_thread(frame, html)
-        return Answer(200, self._mask(body), "text/html; charset=utf-8", FRAME_HEADERS)
+        return Response(self._mask(body), headers={**FRAME_HEADERS, "content-type": "text/html; charset=utf-8"})
 
-    async def _activity(self, request: Request) -> Answer:
-        owner = request.caller.id
-        return Answer.json(
+    async def _activity(self, request: Request) -> Response:
+        owner = caller_of(request).id
+        return json_response(
             {
                 "calls": [entry.as_json() for entry in self.activity.of(owner)],
                 "running": [run.as_json() for run in self._facts.running(owner)],
-                "sessions": await self._facts.sessions(call_of(request.caller)),
+                "sessions": await self._facts.sessions(call_of(request)),
             }
         )
 
-    async def _project(self, request: Request) -> Answer:
-        return Answer.json(await self._facts.project(call_of(request.caller)))
+    async def _project(self, request: Request) -> Response:
+        return json_response(await self._facts.project(call_of(request)))
 
-    async def _lab(self, request: Request) -> Answer:
+    async def _lab(self, request: Request) -> Response:
         """On to JupyterLab. Where it leads is ours to say: the query names a notebook, never an address."""
-        address = await self._facts.lab(call_of(request.caller), request.text("uri"))
-        return Answer(STATUS_ELSEWHERE, headers={**PAGE_HEADERS, "location": address, "cache-control": "no-store"})
+        address = await self._facts.lab(call_of(request), text_of(request, "uri"))
+        return PageResponse(b"", 303, {"location": address, "cache-control": "no-store"})
 
-    async def _cancel(self, request: Request) -> Answer:
-        execution = request.json().get("execution")
+    async def _cancel(self, request: Request) -> Response:
+        execution = (await object_of(request)).get("execution")
         if not isinstance(execution, str):
-            raise InvalidArgument('the body must be {"execution": "…"}')
-        await self._facts.cancel(call_of(request.caller), execution)
+            raise InvalidArgument('the body must be {"execution": "…"}', hint="name the execution to stop")
+        await self._facts.cancel(call_of(request), execution)
         self._looking.nudge()
-        return Answer(STATUS_NONE)
+        return NothingToSay()
 
-    async def _events(self, request: Request) -> Streamed:
-        last_seen = request.headers.get("last-event-id") or request.query.get("last", "")
-        owner = request.caller.id
-        viewer, mirror = await self._looking.view(call_of(request.caller), request.query.get("uri", ""), last_seen)
+    async def _events(self, request: Request) -> Response:
+        last_seen = header_of(request, "last-event-id") or request.query_params.get("last", "")
+        owner = caller_of(request).id
+        viewer, mirror = await self._looking.view(call_of(request), request.query_params.get("uri", ""), last_seen)
         left = False
 
         def leave() -> None:
@@ -180,12 +185,8 @@ class Site:
             async for piece in viewer.pieces():
                 yield piece
 
-        return Streamed(pieces(), leave)
+        return EventStream(pieces(), leave)
 
 
-def call_of(principal: Principal) -> Call:
-    return Call(principal)
-
-
-def _sought(thing: Thing) -> str:
-    return " ".join((thing.title, thing.path, *thing.tags)).lower()
+def _sought(card: Card) -> str:
+    return " ".join((card.title, card.path, *card.tags)).lower()

@@ -1,11 +1,18 @@
-"""The page's own files. There is nothing of anybody in them, so everybody may have them."""
+"""The page's own files. There is nothing of anybody in them, so everybody may have them.
+
+Starlette's StaticFiles gives out whole folders, parts of files, and the times at which they were installed; these are four files by name,
+known by what is in them.
+"""
 
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from starlette.requests import Request
+
 from cellwright.core.errors import NotFound
-from cellwright.web.asgi import PAGE_HEADERS, Answer, Request
+from cellwright.web.requests import header_of
+from cellwright.web.responses import PageResponse
 
 ASSETS = Path(__file__).parent / "assets"
 FILES = {
@@ -31,13 +38,13 @@ class Static:
         self._folder = folder
         self._kept: dict[str, _Kept] = {}
 
-    def answer(self, path: str, request: Request) -> Answer:
+    def response(self, path: str, request: Request) -> PageResponse:
         name, kind = FILES[path]
         kept = self._read(name)
-        headers = {**PAGE_HEADERS, "cache-control": "no-cache", "etag": kept.tag}
-        if request.headers.get("if-none-match") == kept.tag:
-            return Answer(STATUS_SAME, b"", kind, headers)
-        return Answer(200, kept.body, kind, headers)
+        headers = {"content-type": kind, "cache-control": "no-cache", "etag": kept.tag}
+        if header_of(request, "if-none-match") == kept.tag:
+            return PageResponse(b"", STATUS_SAME, {**headers, "content-length": "0"})
+        return PageResponse(kept.body, headers=headers)
 
     def _read(self, name: str) -> _Kept:
         file = self._folder / name

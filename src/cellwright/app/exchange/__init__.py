@@ -1,1 +1,1 @@
-"""Everything into everything: notebooks, pads, thinking notebooks and files, read as books and written anywhere."""
+"""Everything into everything: notebooks, pads, thinking notebooks and files, read as notebooks and written anywhere."""

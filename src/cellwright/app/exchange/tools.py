@@ -4,24 +4,21 @@ Two, because what a token may do follows from a tool's effect: who may only read
 """
 
 import asyncio
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from cellwright.app.exchange.places import Places
-from cellwright.app.exchange.sources import Sources
-from cellwright.app.exchange.texts import cleaned, format_within, page, read
-from cellwright.core.budget import MAX_TOKENS, estimate_tokens
+from cellwright.app.exchange.service import Exchange
+from cellwright.app.exchange.texts import cleaned, page
 from cellwright.core.errors import InvalidArgument
-from cellwright.core.fitting import compact_json
-from cellwright.core.formats.model import Book
-from cellwright.core.formats.writing import written
+from cellwright.core.text.budget import MAX_TOKENS, estimate_tokens
+from cellwright.core.text.fitting import compact_json
 from cellwright.core.toolset import Reply, Toolset
 from cellwright.core.toolset import read as reading
 from cellwright.core.toolset import write as writing
 from cellwright.core.types import Call
-from cellwright.jupyter.model import revision_of
+from cellwright.notebook.formats.files import format_within, not_in_notebook
+from cellwright.notebook.model import Notebook, revision_of
 from cellwright.thinking.outputs import Cleaner
 
 DEFAULT_PAGE = 4_000
@@ -36,14 +33,6 @@ Source = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """The service of these tools."""
-
-    sources: Sources
-    places: Places
-
-
 async def export_notebook(
     exchange: Exchange,
     call: Call,
@@ -53,18 +42,18 @@ async def export_notebook(
     max_tokens: Annotated[int, Field(ge=100, le=MAX_TOKENS - BESIDES)] = DEFAULT_PAGE,
 ) -> Reply[dict[str, Any]]:
     """A notebook, pad or thinking notebook as text in any format, in pages. `losses` says what the format cannot hold."""
-    found = await exchange.sources.find(call, source)
+    taken = await exchange.read(call, source)
+    shown, hidden = await asyncio.to_thread(cleaned, taken.notebook)
+    made = await exchange.conversions.write(shown, to, call.principal.id)
 
     def work() -> dict[str, Any]:
-        shown, hidden = cleaned(found.book)
-        made = written(shown, to)
         about: dict[str, Any] = {
-            "source": found.uri,
+            "source": taken.uri,
             "format": to,
             "mimeType": made.mime_type,
             "title": shown.title[:LONGEST_TITLE],
             "cells": len(shown.cells),
-            "losses": [*found.losses, *hidden, *made.losses],
+            "losses": [*taken.losses, *hidden, *made.losses],
             "revision": revision_of(made.text),
             "characters": len(made.text),
         }
@@ -88,13 +77,13 @@ async def import_notebook(
     overwrite: bool = False,
 ) -> dict[str, Any]:
     """Write a notebook, pad, thinking notebook or text to a place, as that place keeps it. `losses` says what it cannot hold."""
-    book, lost = await _given(exchange, call, source, content, format)
-    put = await exchange.places.put(call, into, book, over=overwrite)
+    notebook, lost = await _given(exchange, call, source, content, format)
+    put = await exchange.write(call, into, notebook, over=overwrite)
     return {
         "path": put.path,
         "uri": put.uri,
-        "title": Cleaner().text(book.title)[:LONGEST_TITLE],
-        "cells": len(book.cells),
+        "title": Cleaner().text(notebook.title)[:LONGEST_TITLE],
+        "cells": len(notebook.cells),
         "losses": [*lost, *put.losses],
         "notes": list(put.notes),
     }
@@ -102,13 +91,15 @@ async def import_notebook(
 
 async def _given(
     exchange: Exchange, call: Call, source: str | None, content: str | None, format_name: str | None
-) -> tuple[Book, list[str]]:
+) -> tuple[Notebook, list[str]]:
     if (source is None) == (content is None):
         raise InvalidArgument("give either source or content", hint="source names a notebook, content is one as text")
     if content is not None:
-        return await asyncio.to_thread(read, content, format_name or format_within(content))
-    found = await exchange.sources.find(call, source or "", format_name)
-    return found.book, list(found.losses)
+        form = format_name or format_within(content)
+        notebook = await exchange.conversions.read(content, form, call.principal.id)
+        return notebook, await asyncio.to_thread(not_in_notebook, notebook, content, form)
+    taken = await exchange.read(call, source or "", format_name)
+    return taken.notebook, list(taken.losses)
 
 
 def exchange_toolset(exchange: Exchange) -> Toolset:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from secrets import token_hex
 
@@ -11,33 +11,37 @@ from jupyter_server.auth.identity import IdentityProvider, User
 from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.utils import ensure_async
 
-from cellwright.core.types import Principal, Scope
+from cellwright.core.types import Leave, Principal, Scope
 
 RESOURCE = "cellwright"
 # A scope needs Jupyter's leave for us and for what it reaches, so that nobody may do here what they may not do there.
 NEEDED = {
-    Scope.READ: (("read", RESOURCE), ("read", "contents")),
-    Scope.WRITE: (("write", RESOURCE), ("write", "contents")),
-    Scope.RUN: (("execute", RESOURCE), ("execute", "kernels")),
+    Scope.READ: (Leave("read", RESOURCE), Leave("read", "contents")),
+    Scope.WRITE: (Leave("write", RESOURCE), Leave("write", "contents")),
+    Scope.RUN: (Leave("execute", RESOURCE), Leave("execute", "kernels")),
 }
+ASKED = (
+    *(leave for needed in NEEDED.values() for leave in needed),
+    *(Leave(action, resource) for resource in ("sessions", "kernels") for action in ("read", "write")),
+    Leave("read", "kernelspecs"),
+)
+"""All that is ever asked for: by scopes here, by what a call touches in `jupyter.permitted`."""
 SHARED = "jupyter"
 """Everybody who has the one token, or the password, of a server without users."""
 _ANONYMOUS_ID = re.compile(r"[0-9a-f]{32}")
 
 
 async def principal_of(handler: JupyterHandler, user: User) -> Principal:
-    """The caller, with the scopes that Jupyter's authorizer grants."""
-    if type(handler.authorizer) is AllowAllAuthorizer:  # Jupyter's own, which is not asked six times to say yes
+    """The caller, with what Jupyter's authorizer grants, and the scopes that follow."""
+    if type(handler.authorizer) is AllowAllAuthorizer:  # Jupyter's own, which is not asked eleven times to say yes
         return Principal(identity(handler, user), frozenset(NEEDED))
-    scopes = [scope for scope, needs in NEEDED.items() if await _may(handler, user, needs)]
-    return Principal(identity(handler, user), frozenset(scopes))
+    leaves = frozenset([leave for leave in ASKED if await _may(handler, user, leave)])
+    scopes = frozenset(scope for scope, needed in NEEDED.items() if leaves.issuperset(needed))
+    return Principal(identity(handler, user), scopes, leaves)
 
 
-async def _may(handler: JupyterHandler, user: User, needs: Sequence[tuple[str, str]]) -> bool:
-    for action, resource in needs:
-        if not await ensure_async(handler.authorizer.is_authorized(handler, user, action, resource)):
-            return False
-    return True
+async def _may(handler: JupyterHandler, user: User, leave: Leave) -> bool:
+    return bool(await ensure_async(handler.authorizer.is_authorized(handler, user, leave.action, leave.resource)))
 
 
 def identity(handler: JupyterHandler, user: User) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any, cast
 
 from jupyter_server.extension.application import ExtensionApp
@@ -21,12 +22,14 @@ from cellwright.app.extension.handlers import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cellwright.app.extension.engine import Engine
+    from cellwright.app.extension.engine import ExtensionEngine
     from cellwright.app.protocol.server import CellwrightServer
     from cellwright.app.workspace import Workspace
     from cellwright.core.toolset import Toolset
 
 LOCAL = "local"
+OLDER_NAME = "jupyter_mcp_server"
+"""The module of another package. One of that name in ours would overwrite its files where both are installed."""
 
 
 class JupyterMCPServerExtensionApp(ExtensionApp):
@@ -54,10 +57,16 @@ class CellwrightExtension(JupyterMCPServerExtensionApp):
         help="Further settings of cellwright by their file keys, as in {'toolsets': 'all', 'read_only': True}.",
     )
 
-    _engine: "Engine | None" = None
+    _engine: "ExtensionEngine | None" = None
 
     def initialize_settings(self) -> None:
         self._starting = asyncio.Lock()
+        if self.server.jpserver_extensions.get(OLDER_NAME) and importlib.util.find_spec(OLDER_NAME) is None:
+            self.log.warning(
+                "jpserver_extensions names %s, which is another package and is not installed; cellwright is here under its own "
+                "name, with the same routes and traits: write {'cellwright': True} instead",
+                OLDER_NAME,
+            )
 
     def initialize_handlers(self) -> None:
         routes: list[tuple[str, type]] = [
@@ -71,13 +80,13 @@ class CellwrightExtension(JupyterMCPServerExtensionApp):
         for path, handler in routes:
             self.handlers.append((path, handler, {"engine": self.engine}))
 
-    async def engine(self) -> "Engine":
+    async def engine(self) -> "ExtensionEngine":
         """The running MCP server: loaded and started by the first request that Jupyter let in."""
         async with self._starting:
             if self._engine is None:
                 # In a thread: loading takes a second, and people's kernels are waiting for this loop.
                 module: Any = await asyncio.to_thread(importlib.import_module, "cellwright.app.extension.engine")
-                self._engine = await cast("type[Engine]", module.Engine).start(self)
+                self._engine = await cast("type[ExtensionEngine]", module.ExtensionEngine).start(self)
             return self._engine
 
     @property

@@ -2,11 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler
 
-from cellwright.app.requests import App, AsgiScope, Message
+if TYPE_CHECKING:
+    # Not when Jupyter starts: it is loaded with the first request.
+    from starlette.types import ASGIApp, Message
+    from starlette.types import Scope as AsgiScope
 
 # Said by Tornado itself, of the connection it keeps.
 HOP_BY_HOP = frozenset({b"connection", b"content-length", b"transfer-encoding"})
@@ -14,7 +18,7 @@ HOP_BY_HOP = frozenset({b"connection", b"content-length", b"transfer-encoding"})
 
 def scope_of(
     handler: RequestHandler, path: str, headers: Sequence[tuple[bytes, bytes]], query: bytes = b""
-) -> AsgiScope:
+) -> "AsgiScope":
     """The request for an ASGI app. No query unless one is given: the protocol has none, and Jupyter takes tokens there."""
     request = handler.request
     return {
@@ -34,17 +38,19 @@ def scope_of(
     }
 
 
-async def answer_by(handler: RequestHandler, app: App, scope: AsgiScope, body: bytes, gone: asyncio.Event) -> None:
+async def answer_by(
+    handler: RequestHandler, app: "ASGIApp", scope: "AsgiScope", body: bytes, gone: asyncio.Event
+) -> None:
     """Let `app` answer this request. `gone` is set when the client has left."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def receive() -> Message:
+    async def receive() -> "Message":
         if pending:
             return pending.pop()
         await gone.wait()
         return {"type": "http.disconnect"}
 
-    async def send(message: Message) -> None:
+    async def send(message: "Message") -> None:
         if gone.is_set():
             return
         if message["type"] == "http.response.start":
@@ -63,7 +69,7 @@ async def answer_by(handler: RequestHandler, app: App, scope: AsgiScope, body: b
         handler.finish()  # pyright: ignore[reportUnknownMemberType]
 
 
-def _begin(handler: RequestHandler, message: Message) -> None:
+def _begin(handler: RequestHandler, message: "Message") -> None:
     handler.set_status(message["status"])
     handler.clear_header("Content-Type")
     for raw_name, raw_value in message.get("headers", ()):

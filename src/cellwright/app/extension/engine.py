@@ -7,13 +7,18 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Self, cast
 
+from cellwright import DOCUMENTATION
 from cellwright.app.extension.admission import Admitted
 from cellwright.app.extension.app import LOCAL, CellwrightExtension
 from cellwright.app.extension.plain import tools_call, tools_list
 from cellwright.app.extension.reach import reach
-from cellwright.app.gate import Gate, Limits, Route
+from cellwright.app.extension.staying import Staying
+from cellwright.app.http.gate import Gate
+from cellwright.app.http.routes import Route
+from cellwright.app.http.turns import limits_of
 from cellwright.app.log import LOGGER, LineFormatter, log_event
-from cellwright.app.page.routes import Page
+from cellwright.app.offers.catalogue import CURRENT_NOTEBOOK, DEFAULT
+from cellwright.app.page.routes import WorkspacePage
 from cellwright.app.protocol.server import CellwrightServer
 from cellwright.app.protocol.transport import HttpEndpoint
 from cellwright.app.settings import SPECS, Settings, load_settings
@@ -31,37 +36,40 @@ LONGEST_DRAIN = 3.0
 END_SECONDS = 5.0
 
 
-class Engine:
+class ExtensionEngine:
     """The gate, the server behind it, and the task that they live in."""
 
-    def __init__(self, workspace: Workspace, server: CellwrightServer) -> None:
+    def __init__(self, workspace: Workspace, server: CellwrightServer, host: str) -> None:
+        """`host` is the address that Jupyter listens on."""
         self._workspace = workspace
         self._server = server
         self._settings = workspace.settings
-        self._endpoint = HttpEndpoint(server, self._settings.max_body)
+        self._endpoint = HttpEndpoint(server, workspace.catalogue.is_long, self._settings.max_body)
         self.admitted = Admitted()
-        self._page = Page(workspace, None, in_jupyter=True) if self._settings.page else None
+        self.staying = Staying()
+        self._page = WorkspacePage(workspace, None) if self._settings.page else None
         server.calls.witness = self._page
-        self.protocol = self._gate()
-        self.tools_list = tools_list(self.protocol)
-        self.tools_call = tools_call(self.protocol)
+        self.protocol = self._gate(host)
+        # These two routes are of older notebook servers, which had a current notebook: so are the tools on them. What the operator
+        # chose in so many words stays chosen.
+        older = f"{DEFAULT},{CURRENT_NOTEBOOK}" if self._settings.toolsets == (DEFAULT,) else ""
+        self.tools_list = tools_list(self.protocol, older)
+        self.tools_call = tools_call(self.protocol, older)
         self._stop = asyncio.Event()
         self._ready = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def _gate(self) -> Gate:
+    def _gate(self, host: str) -> Gate:
         settings = self._settings
         return Gate(
             [
-                Route(MCP_PATH, frozenset({"GET", "POST", "DELETE"}), Scope.READ, self._endpoint),
+                Route(MCP_PATH, frozenset({"GET", "POST", "DELETE"}), Scope.READ, self._endpoint, protocol=True),
                 *(self._page.routes() if self._page else ()),
             ],
             [self.admitted],
             hosts=frozenset({HOST}),
             origins=frozenset(),
-            limits=Limits(
-                settings.max_body, settings.body_timeout, settings.rate, settings.burst, settings.max_in_flight
-            ),
+            limits=limits_of(settings, host),
             tool_scope=self._workspace.catalogue.needed_scope,
             observe=self._workspace.metrics.answered,
         )
@@ -71,7 +79,8 @@ class Engine:
         """Put everything together and serve."""
         workspace = workspace_of(extension)
         log_beside_jupyter(workspace.settings.log_level)
-        engine = cls(workspace, extension.open_server(workspace))
+        engine = cls(workspace, extension.open_server(workspace), str(extension.server.ip))
+        engine.staying.hear_of_logouts(extension.server.identity_provider)
         await engine.begin()
         log_event("serving", transport=TRANSPORT, root=workspace.settings.root)
         return engine
@@ -145,7 +154,7 @@ def settings_of(extension: CellwrightExtension) -> Settings:
             meant = nearest(name, known)
             raise ConfigError(
                 f"CellwrightExtension.options has a key {name!r} that is no setting",
-                hint=f"did you mean {meant!r}?" if meant else "see docs/settings.md",
+                hint=f"did you mean {meant!r}?" if meant else f"see {DOCUMENTATION}/settings.md",
             )
     tokens = {
         "document_token": extension.document_token,

@@ -10,24 +10,30 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from jupyter_server.auth.decorator import allow_unauthenticated
 from jupyter_server.base.handlers import JupyterHandler
+from jupyter_server.utils import ensure_async
 from tornado.http1connection import HTTP1Connection
 from tornado.web import HTTPError, stream_request_body
 
 from cellwright.app.extension.admission import principal_of
 from cellwright.app.extension.bridge import answer_by, scope_of
-from cellwright.app.requests import CORS_HEADERS, CORS_METHODS, EXPOSED_HEADERS, App
+from cellwright.app.http.messages import CORS_HEADERS, CORS_METHODS, EXPOSED_HEADERS
+from cellwright.app.http.refusal import told
 from cellwright.core.errors import CellwrightError
+from cellwright.core.types import Scope
 
 if TYPE_CHECKING:
     from jupyter_server.auth.identity import User
+    from starlette.types import ASGIApp
 
-    from cellwright.app.extension.engine import Engine
+    from cellwright.app.extension.engine import ExtensionEngine
 
 MCP_PATH = "/mcp"
-UNKNOWN_CALLER = "a valid Jupyter token is needed"
+UNKNOWN_CALLER = "a valid Jupyter token is needed; `jupyter server list` shows those of running servers"
 BODY_SECONDS = 10.0
 """How long a client may take to send its body, before and after Jupyter knows who it is."""
 SMALL_BODY = 64 * 1024
+LONGEST_LENGTH = 18
+"""Digits of a Content-Length that is looked at."""
 # What lets the caller in, and what Jupyter has checked already, stays outside.
 KEPT_OUTSIDE = frozenset({"authorization", "cookie", "host", "origin", "x-xsrftoken", "referer"})
 
@@ -35,7 +41,10 @@ KEPT_OUTSIDE = frozenset({"authorization", "cookie", "host", "origin", "x-xsrfto
 class JsonHandler(JupyterHandler):
     """A route that answers in JSON, whatever happens: no login page, no error page."""
 
-    def initialize(self, engine: "Callable[[], Awaitable[Engine]]") -> None:
+    speaks_protocol = False
+    """Whether MCP is spoken here: who is refused then hears it in the protocol's own way."""
+
+    def initialize(self, engine: "Callable[[], Awaitable[ExtensionEngine]]") -> None:
         self._load = engine
         self.gone = asyncio.Event()
 
@@ -51,11 +60,16 @@ class JsonHandler(JupyterHandler):
         if status_code == 405:  # noqa: PLR2004
             self.set_header("Allow", ", ".join(self.SUPPORTED_METHODS))
         # Tornado keeps the message as a format.
-        told = error.log_message % error.args if isinstance(error, HTTPError) and error.log_message else self._reason
-        self.finish({"error": told})  # pyright: ignore[reportUnknownMemberType] - Tornado's dict has no parameters
+        reason = error.log_message % error.args if isinstance(error, HTTPError) and error.log_message else self._reason
+        as_protocol = self.speaks_protocol and self.request.method == "POST"
+        self.finish(told(status_code, reason, {}, as_protocol=as_protocol))  # pyright: ignore[reportUnknownMemberType] - Tornado's dict has no parameters
 
     def compute_etag(self) -> None:
         return None
+
+    def _request_summary(self) -> str:
+        # For Tornado's log of what was refused. Without the query: who sends a token there is refused for that, and it may be a good one.
+        return f"{self.request.method} {self.request.path} ({self.request.remote_ip})"
 
 
 class HealthHandler(JsonHandler):
@@ -73,14 +87,18 @@ class HealthHandler(JsonHandler):
 class EngineHandler(JsonHandler):
     """A route of the MCP server. Streamed, so that a request is judged before its body is taken."""
 
-    def initialize(self, engine: "Callable[[], Awaitable[Engine]]") -> None:
+    def initialize(self, engine: "Callable[[], Awaitable[ExtensionEngine]]") -> None:
         super().initialize(engine)
         self._chunks: list[bytes] = []
         self._size = 0
-        self._engine: Engine | None = None
+        self._engine: ExtensionEngine | None = None
         self._refusal: HTTPError | None = None
         self._has_whole_body = False
         self._deadline: asyncio.TimerHandle | None = None
+        self._left = False
+        self._ended = False
+        self.login_cookie: str | None = None
+        self._unknown = UNKNOWN_CALLER
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:  # noqa: ANN401 - Tornado's own signature
         if not self._has_whole_body:
@@ -89,20 +107,20 @@ class EngineHandler(JsonHandler):
         super().write_error(status_code, **kwargs)
 
     def get_login_url(self) -> str:
-        raise HTTPError(401, UNKNOWN_CALLER)
+        raise HTTPError(401, self._unknown)
 
     def check_xsrf_cookie(self) -> None:
         if not hasattr(self, "_jupyter_current_user"):
             return  # Tornado asks before Jupyter knows who calls; Jupyter asks again
         # Jupyter would check these first and answer 403 or 404 to somebody who only lacks a token.
         if self.current_user is None:
-            raise HTTPError(401, UNKNOWN_CALLER)
+            raise HTTPError(401, self._unknown)
         self._check_origin()
         super().check_xsrf_cookie()
 
     def turn_away(self) -> None:
         """Somebody whom Jupyter does not know."""
-        raise HTTPError(401, UNKNOWN_CALLER)
+        raise HTTPError(401, self._unknown)
 
     def check_request(self) -> None:
         """Whether it comes from where it should."""
@@ -121,6 +139,7 @@ class EngineHandler(JsonHandler):
             raise HTTPError(403, "this Origin may not call; the operator can add it with ServerApp.allow_origin")
 
     async def prepare(self, **_redirect: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        self.leave_query_token_out()
         try:
             await self._judge()
         except HTTPError as refusal:
@@ -156,14 +175,17 @@ class EngineHandler(JsonHandler):
         # A server that is worked with through MCP only is not idle.
         self.settings["api_last_activity"] = datetime.now(UTC)
 
-    def _too_large(self, engine: "Engine") -> HTTPError:
-        return HTTPError(413, f"the body is larger than {engine.max_body} bytes")
+    def _too_large(self, engine: "ExtensionEngine") -> HTTPError:
+        return HTTPError(
+            413, f"the body is larger than {engine.max_body} bytes; send it in parts, or raise max_body in options"
+        )
 
     def _announced(self) -> int:
         announced = self.request.headers.get("Content-Length", "0")
-        return int(announced) if announced.isdigit() else sys.maxsize
+        is_number = announced.isascii() and announced.isdigit() and len(announced) <= LONGEST_LENGTH
+        return int(announced) if is_number else sys.maxsize
 
-    async def _engine_or_why_not(self) -> "Engine":
+    async def _engine_or_why_not(self) -> "ExtensionEngine":
         try:
             return await self._load()
         except CellwrightError as error:
@@ -179,6 +201,7 @@ class EngineHandler(JsonHandler):
     def on_connection_close(self) -> None:
         super().on_connection_close()
         self._end_deadline()
+        self._left = True
         self.gone.set()
 
     def on_finish(self) -> None:
@@ -197,7 +220,9 @@ class EngineHandler(JsonHandler):
         if self._refusal is not None:
             raise self._refusal
 
-    async def pass_on(self, choose: "Callable[[Engine], App]", path: str = MCP_PATH, query: bytes = b"") -> None:
+    async def pass_on(
+        self, choose: "Callable[[ExtensionEngine], ASGIApp]", path: str = MCP_PATH, query: bytes = b""
+    ) -> None:
         """Let the app that `choose` names answer this request, as the caller whom Jupyter let in."""
         self.take_request()
         assert self._engine is not None
@@ -209,13 +234,44 @@ class EngineHandler(JsonHandler):
             for name, value in self.request.headers.get_all()
             if name.lower() not in KEPT_OUTSIDE
         ]
-        with self._engine.admitted.ticket(principal) as ticket:
+        self.login_cookie = None if self.token_authenticated else self._cookie()
+        with self._engine.admitted.ticket(principal) as ticket, self._engine.staying.kept(self):
             scope = scope_of(self, path, [*headers, *self._engine.way_in(ticket)], query)
             await answer_by(self, choose(self._engine), scope, b"".join(self._chunks), self.gone)
+        if self._ended and not self._left:
+            self.finish()  # pyright: ignore[reportUnknownMemberType]
+
+    def _cookie(self) -> str | None:
+        return self.get_cookie(self.identity_provider.get_cookie_name(self))
+
+    def end(self) -> None:
+        self._ended = True
+        self.gone.set()
+
+    async def still_in(self) -> bool:
+        """Asked as if the request came now: what Jupyter and its parts remember of it hangs on a handler, so by another one."""
+        again = type(self)(self.application, self.request, engine=self._load)
+        # The new one has taken it.
+        connection = cast("HTTP1Connection", self.request.connection)
+        connection.set_close_callback(self.on_connection_close)
+        again.leave_query_token_out()
+        user = await ensure_async(self.identity_provider.get_user(again))
+        if user is None:
+            return False
+        again.current_user = user
+        return (await principal_of(again, user)).may(Scope.READ)
+
+    def leave_query_token_out(self) -> None:
+        """Where a token in the address is taken, it stays."""
 
 
 class ProgramHandler(EngineHandler):
-    """A route for programs, which give their token each time."""
+    """A route for programs, which give their token each time, in a header: what stands in an address is written to logs."""
+
+    def leave_query_token_out(self) -> None:
+        for arguments in (self.request.arguments, self.request.query_arguments):
+            if arguments.pop("token", None):
+                self._unknown = "a token in the address is not taken here; send it as a header, Authorization: Bearer …"
 
     def set_secure_cookie(self, *_name_and_value: object, **_options: object) -> None:
         """Jupyter would answer every token with a login cookie: what a program keeps by itself would let it in without the token."""
@@ -239,6 +295,7 @@ class McpHandler(ProgramHandler):
     """The protocol, both eras."""
 
     SUPPORTED_METHODS = ("GET", "POST", "DELETE", "OPTIONS")
+    speaks_protocol = True
 
     async def get(self) -> None:
         await self.pass_on(lambda engine: engine.protocol)

@@ -7,8 +7,17 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import request_response
+from starlette.types import ASGIApp, Message, Receive
+from starlette.types import Scope as AsgiScope
+
 from cellwright import __version__
-from cellwright.app.requests import MODERN, App, AsgiScope, Message, Receive, Send
+from cellwright.app.http.messages import MODERN
+from cellwright.app.http.middleware.bodies import check_json
+from cellwright.app.http.receiving import replayed
+from cellwright.app.http.refusal import Refusal
 
 META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -18,39 +27,61 @@ META = {
 # Ours to set: by these the server chooses how to read the request.
 REPLACED = (b"content-length", b"accept", b"mcp-")
 JSON = (b"content-type", b"application/json")
+# A request that chooses its toolsets or tools itself gets what it asks for.
+CHOOSING = (b"x-mcp-toolsets", b"x-mcp-tools")
 STATUS_OK = 200
 STATUS_BAD = 400
 
 
-def tools_list(mcp: App) -> App:
-    """GET: `{"tools": […]}`, those that this caller may use."""
+def tools_list(mcp: ASGIApp, toolsets: str = "") -> ASGIApp:
+    """GET: `{"tools": […]}`, those that this caller may use, each with the names of its arguments as `parameters`.
 
-    async def app(scope: AsgiScope, receive: Receive, send: Send) -> None:
-        await receive()
+    `toolsets` are what a request means that names none.
+    """
+
+    async def respond(request: Request) -> Response:
+        await request.body()
+        scope = _with_toolsets(request.scope, toolsets)
         headers = [pair for pair in scope["headers"] if pair[0] != JSON[0]]
-        await _answer(send, *await _ask(mcp, {**scope, "headers": [*headers, JSON]}, receive, "tools/list", {}))
+        status, answer = await _ask(mcp, {**scope, "headers": [*headers, JSON]}, request.receive, "tools/list", {})
+        if "tools" in answer:
+            answer = {**answer, "tools": [_with_parameters(tool) for tool in answer["tools"]]}
+        return _response(status, answer)
 
-    return app
+    return request_response(respond)
 
 
-def tools_call(mcp: App) -> App:
+def tools_call(mcp: ASGIApp, toolsets: str = "") -> ASGIApp:
     """POST of `{"tool_name", "arguments"}`: the result of the tool, as the protocol has it."""
 
-    async def app(scope: AsgiScope, receive: Receive, send: Send) -> None:
-        wanted = _wanted((await receive()).get("body", b""))
+    async def respond(request: Request) -> Response:
+        scope = _with_toolsets(request.scope, toolsets)
+        wanted = _wanted(await request.body())
         if isinstance(wanted, str):
-            await _answer(send, STATUS_BAD, {"error": wanted})
-            return
-        await _answer(send, *await _ask(mcp, scope, receive, "tools/call", wanted))
+            return _response(STATUS_BAD, {"error": wanted})
+        return _response(*await _ask(mcp, scope, request.receive, "tools/call", wanted))
 
-    return app
+    return request_response(respond)
+
+
+def _with_toolsets(scope: AsgiScope, toolsets: str) -> AsgiScope:
+    if not toolsets or any(name in CHOOSING for name, _ in scope["headers"]):
+        return scope
+    return {**scope, "headers": [*scope["headers"], (CHOOSING[0], toolsets.encode())]}
+
+
+def _with_parameters(tool: dict[str, Any]) -> dict[str, Any]:
+    return {**tool, "parameters": list(tool["inputSchema"].get("properties", {}))}
 
 
 def _wanted(body: bytes) -> dict[str, Any] | str:
     """The call that the body asks for, or what is wrong with it."""
     form = 'the body must be {"tool_name": "…", "arguments": {…}}'
     try:
+        check_json(body)
         found: object = json.loads(body)
+    except Refusal as refusal:
+        return refusal.message
     except (ValueError, RecursionError):
         return f"{form}; this is not JSON"
     if not isinstance(found, dict):
@@ -65,7 +96,7 @@ def _wanted(body: bytes) -> dict[str, Any] | str:
 
 
 async def _ask(
-    mcp: App, scope: AsgiScope, receive: Receive, method: str, params: Mapping[str, Any]
+    mcp: ASGIApp, scope: AsgiScope, receive: Receive, method: str, params: Mapping[str, Any]
 ) -> tuple[int, dict[str, Any]]:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}).encode()
     # A name that is no header value goes without: the server then says so.
@@ -79,19 +110,15 @@ async def _ask(
         (b"mcp-method", method.encode()),
         *routed,
     ]
-    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
     status = STATUS_OK
     chunks: list[bytes] = []
-
-    async def replay() -> Message:
-        return pending.pop() if pending else await receive()
 
     async def collect(message: Message) -> None:
         nonlocal status
         status = message.get("status", status)
         chunks.append(message.get("body", b""))
 
-    await mcp({**scope, "method": "POST", "headers": headers}, replay, collect)
+    await mcp({**scope, "method": "POST", "headers": headers}, replayed(body, receive), collect)
     return _told(status, b"".join(chunks))
 
 
@@ -103,10 +130,11 @@ def _told(status: int, body: bytes) -> tuple[int, dict[str, Any]]:
     answer: dict[str, Any] = json.loads(text)
     if "result" in answer:
         return status, answer["result"]
-    return (STATUS_BAD if status == STATUS_OK else status), {"error": answer["error"]}
+    error = answer["error"]
+    told = {"error": error["message"], **({"data": error["data"]} if error.get("data") else {})}
+    return (STATUS_BAD if status == STATUS_OK else status), told
 
 
-async def _answer(send: Send, status: int, body: Mapping[str, Any]) -> None:
-    headers = [JSON, (b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": json.dumps(body).encode()})
+def _response(status: int, body: Mapping[str, Any]) -> Response:
+    headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+    return Response(json.dumps(body), status, headers, "application/json")

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from jupyter_server.serverapp import ServerApp
 
 from cellwright.app.extension.app import LOCAL
+from cellwright.app.servers import DOCUMENTS, KERNELS, server_at
 from cellwright.app.settings import Settings
-from cellwright.core.types import Secret
-from cellwright.jupyter.address import JupyterAddress
-from cellwright.jupyter.connect import Connect, Found
-from cellwright.jupyter.local import LocalJupyter
-from cellwright.jupyter.port import Documents, Jupyter, Kernels
-from cellwright.jupyter.remote import RemoteJupyter
+from cellwright.jupyter.inside.adapter import LocalJupyter
+from cellwright.jupyter.port import Documents, Jupyter, JupyterKernels
+from cellwright.jupyter.remote.adapter import RemoteJupyter
+from cellwright.jupyter.server.connect import Connect, FoundServer
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Joined:
         return self.of_documents.documents
 
     @property
-    def kernels(self) -> Kernels:
+    def kernels(self) -> JupyterKernels:
         return self.of_kernels.kernels
 
     async def about(self) -> Mapping[str, object]:
@@ -40,20 +39,20 @@ class Joined:
 
 def reach(server: ServerApp, settings: Settings) -> Connect:
     """The way that the settings name, else `server` itself. An address that is none is a ConfigError, at once."""
-    documents = _address(settings.document_url, settings.document_token)
-    kernels = _address(settings.runtime_url, settings.runtime_token)
+    # Nothing of the environment: there JUPYTER_TOKEN is this very server's own.
+    documents = server_at(settings.document_url, DOCUMENTS, settings, {}) if settings.document_url else None
+    kernels = server_at(settings.runtime_url, KERNELS, settings, {}) if settings.runtime_url else None
 
-    async def connect() -> Found:
+    async def connect() -> FoundServer:
         if documents is None and kernels is None:
-            return Found(LocalJupyter(server), LOCAL)
+            local = LocalJupyter(server)
+            return FoundServer(local, LOCAL, root=local.documents.root)
         if documents is not None and kernels is not None:
-            return Found(RemoteJupyter(documents, kernels), "named")
-        of_documents = LocalJupyter(server) if documents is None else RemoteJupyter(documents)
-        of_kernels = LocalJupyter(server) if kernels is None else RemoteJupyter(kernels)
-        return Found(Joined(of_documents, of_kernels), "named")
+            return FoundServer(RemoteJupyter(documents, kernels), "named")
+        local = LocalJupyter(server)
+        of_documents = local if documents is None else RemoteJupyter(documents)
+        root = local.documents.root if documents is None else None
+        of_kernels = local if kernels is None else RemoteJupyter(kernels)
+        return FoundServer(Joined(of_documents, of_kernels), "named", root=root)
 
     return connect
-
-
-def _address(url: str, token: Secret | None) -> JupyterAddress | None:
-    return JupyterAddress.parse(url, token=token) if url else None

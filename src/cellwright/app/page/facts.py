@@ -4,21 +4,20 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from cellwright import __version__
-from cellwright.app.finding.model import Kind
-from cellwright.app.page.notebooks import PREFIX, NotebookSource
 from cellwright.app.workspace import Workspace
 from cellwright.context.model import Discovery, Module, Session
-from cellwright.context.names import on_one_line
-from cellwright.core.clean import clean
 from cellwright.core.errors import CellwrightError
+from cellwright.core.text.clean import clean
+from cellwright.core.text.names import on_one_line
 from cellwright.core.types import Call
-from cellwright.jupyter.executions import Execution
-from cellwright.jupyter.paths import DocPath
+from cellwright.jupyter.files.paths import DocPath
+from cellwright.jupyter.kernels.executions import Execution
+from cellwright.jupyter.shelf import PREFIX
+from cellwright.notebook.shelf import Card
 from cellwright.web.mirror import MOST_CELLS
-from cellwright.web.ports import JsonObject, Run, Thing
+from cellwright.web.ports import JsonObject, RunningCode
 
 PARTS = ("notebooks", "pads", "thinking", "project")
-SHOWN_KINDS = (Kind.NOTEBOOK, Kind.PAD, Kind.THINKING)
 MOST_SESSIONS = 20
 MOST_DISCOVERIES = 200
 CELL = "/cells/"
@@ -27,10 +26,9 @@ CELL = "/cells/"
 class WorkspaceFacts:
     """The facts of one workspace, each caller's own where they are."""
 
-    def __init__(self, workspace: Workspace, notebooks: NotebookSource, *, enter: bool) -> None:
+    def __init__(self, workspace: Workspace, *, enter: bool) -> None:
         """`enter` says whether people come in with a token of ours; inside Jupyter they have logged in there."""
         self._workspace = workspace
-        self._notebooks = notebooks
         self._enter = enter
 
     def state(self, call: Call) -> Mapping[str, object]:
@@ -49,28 +47,29 @@ class WorkspaceFacts:
 
     # -- what runs -----------------------------------------------------------------------------------------------------------
 
-    def running(self, owner: str) -> Sequence[Run]:
+    def running(self, owner: str) -> Sequence[RunningCode]:
         found = self._workspace.notebooks.executions.of(owner)
         return [_run(execution) for execution in found if not execution.ended]
 
     async def cancel(self, call: Call, execution: str) -> None:
-        await self._workspace.notebooks.executions.get(call.principal.id, execution).cancel()
+        await self._workspace.notebooks.cancel(call, execution)
 
     def open_documents(self) -> frozenset[str]:
         return frozenset(path.text for path in self._workspace.notebooks.open_notebooks())
 
     async def lab(self, call: Call, uri: str) -> str:
-        return await self._notebooks.lab(call, uri)
+        return await self._workspace.notebook_shelf.lab(call, uri)
 
-    async def search(self, call: Call, query: str, limit: int) -> Sequence[Thing]:
-        answer = await self._workspace.finder.search(call, query, SHOWN_KINDS, limit)
+    async def search(self, call: Call, query: str, limit: int) -> Sequence[Card]:
+        shelves = self._workspace.exchange.shelves
+        answer = await self._workspace.finder.search(call, query, [k for one in shelves for k in one.kinds], limit)
         # One thing may be found in several cells: the best of them speaks for it.
-        best: dict[str, Thing] = {}
+        best: dict[str, Card] = {}
         for one in answer.results:
             uri = (one.uri or "").partition(CELL)[0]
             if uri:
                 path = one.path or ""
-                best.setdefault(uri, Thing(one.kind.value, uri, one.title, path, snippet=one.snippet))
+                best.setdefault(uri, Card(one.kind.value, uri, one.title, path, snippet=one.snippet))
         return list(best.values())
 
     # -- the project ---------------------------------------------------------------------------------------------------------
@@ -104,13 +103,13 @@ class WorkspaceFacts:
         return told
 
 
-def _run(execution: Execution) -> Run:
+def _run(execution: Execution) -> RunningCode:
     path = execution.checkpoint.document if execution.checkpoint else ""
     uri = f"{PREFIX}{DocPath(path).quoted}" if path else None
     under_way = next((cell for cell in execution.cells if not cell.state.ended), None)
     began = (under_way.started if under_way else None) or execution.created
     cell = under_way.job.cell_id if under_way else ""
-    return Run(execution.id, uri, cell, began.isoformat(timespec="milliseconds"), execution.state.value)
+    return RunningCode(execution.id, uri, cell, began.isoformat(timespec="milliseconds"), execution.state.value)
 
 
 def _session(session: Session) -> JsonObject:

@@ -1,36 +1,25 @@
 """The page behind the gate: its routes, its cookies, and what it hears of calls and changes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
-from pydantic_core import to_json
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cellwright import __version__
-from cellwright.app.context_traces import touched_by
-from cellwright.app.gate import OPEN, PRINCIPAL_KEY, RECHECK_KEY, VISIT_KEY, Route
+from cellwright.app.http.middleware.callers import RECHECK_KEY, VISIT_KEY
+from cellwright.app.http.routes import OPEN, Route
 from cellwright.app.page.facts import WorkspaceFacts
-from cellwright.app.page.notebooks import NotebookSource
-from cellwright.app.page.stored import PadSource, ThinkingSource
-from cellwright.app.requests import App, AsgiScope, Receive, Send
-from cellwright.app.workspace import Workspace, named_servers
+from cellwright.app.protocol import results
+from cellwright.app.workspace import Workspace
 from cellwright.core.errors import CellwrightError
-from cellwright.core.types import Call, Principal, Scope, Secret
-from cellwright.web.activity import Entry
-from cellwright.web.asgi import (
-    PAGE_HEADERS,
-    STATUS_NONE,
-    Answer,
-    Streamed,
-    body_of,
-    failure,
-    request_of,
-    send_answer,
-    send_stream,
-)
-from cellwright.web.site import Endpoint, Site
+from cellwright.core.types import Call, Scope
+from cellwright.web.activity import ActivityEntry
+from cellwright.web.requests import caller_of
+from cellwright.web.responses import NothingToSay, failure
+from cellwright.web.site import Endpoint, Handler, Site
 from cellwright.web.visits import Recheck, Visits
 
-SHORTEST_SECRET = 8
 # After these the list of notebooks may be another one.
 FILE_TOOLS = frozenset(
     {"create_document", "copy_document", "rename_document", "delete_document", "notebook_keep", "use_notebook", "export_notebook",
@@ -38,20 +27,14 @@ FILE_TOOLS = frozenset(
 )  # fmt: skip
 
 
-class Page:
+class WorkspacePage:
     """The page of one workspace. `visits` are the people who came in with a token; None where Jupyter lets them in."""
 
-    def __init__(self, workspace: Workspace, visits: Visits | None, *, in_jupyter: bool = False) -> None:
-        eager = in_jupyter or named_servers(workspace.settings)[0] is not None
-        notebooks = workspace.notebooks
-        self._notebooks = NotebookSource(
-            notebooks,
-            workspace.settings.root,
-            may_connect=lambda: eager or notebooks.status().state.startswith("connected"),
-        )
-        sources = (self._notebooks, PadSource(workspace.pads), ThinkingSource(workspace.thinking))
-        facts = WorkspaceFacts(workspace, self._notebooks, enter=visits is not None)
-        self._site = Site(__version__, sources, facts, _masking(workspace.settings.secrets()))
+    def __init__(self, workspace: Workspace, visits: Visits | None) -> None:
+        self._notebooks = workspace.notebook_shelf
+        self._traces = workspace.context.traces
+        facts = WorkspaceFacts(workspace, enter=visits is not None)
+        self._site = Site(__version__, workspace.exchange.shelves, facts, workspace.secrets.data)
         self._visits = visits
         self._stop_listening = workspace.changes.subscribe(self._site.heard)
 
@@ -71,16 +54,17 @@ class Page:
 
     # -- told by the protocol's server -----------------------------------------------------------------------------------------
 
-    def began(self, call: Call, tool: str, arguments: Mapping[str, Any]) -> Entry:
-        touched = touched_by(tool, arguments)
+    def began(self, call: Call, tool: str, arguments: Mapping[str, Any]) -> ActivityEntry:
+        touched = self._traces.touched_by(tool, arguments)
         return self._site.activity.began(call, tool, touched[0].uri if touched else None)
 
-    def ended(self, call: Call, begun: object, outcome: str, seconds: float, texts: Sequence[str]) -> None:
-        known = cast("Entry", begun)
+    def ended(self, call: Call, begun: object, outcome: str, seconds: float, answer: results.Answer) -> None:
+        known = cast("ActivityEntry", begun)
         if known.tool in FILE_TOOLS:
             self._notebooks.listing_changed()
             self._site.things_changed()
-        self._site.activity.ended(call, known, outcome, seconds, texts)
+        said = next((part for part in answer.content if isinstance(part, str)), "")
+        self._site.activity.ended(call, known, outcome, seconds, said, answer.tokens)
 
     # -- the end -----------------------------------------------------------------------------------------------------------------
 
@@ -94,49 +78,27 @@ class Page:
 
 
 def _route(endpoint: Endpoint) -> Route:
-    async def app(scope: AsgiScope, receive: Receive, send: Send) -> None:
-        principal = cast("Principal | None", scope.get(PRINCIPAL_KEY))
-        body = await body_of(receive) if endpoint.method == "POST" else b""
+    async def respond(request: Request) -> Response:
         try:
-            answer = await endpoint.handler(request_of(scope, principal, body))
+            return await endpoint.handler(request)
         except CellwrightError as error:
-            answer = failure(error)
-        if isinstance(answer, Streamed):
-            await send_stream(receive, send, answer)
-        else:
-            await send_answer(send, answer)
+            return failure(error)
 
     needs = OPEN if endpoint.needs is None else endpoint.needs
-    return Route(endpoint.path, frozenset({endpoint.method}), needs, app, visits=endpoint.needs is not None)
+    return Route(endpoint.path, frozenset({endpoint.method}), needs, respond, visits=endpoint.needs is not None)
 
 
-def _enter(visits: Visits) -> App:
-    async def app(scope: AsgiScope, receive: Receive, send: Send) -> None:
-        request = request_of(scope, cast("Principal", scope[PRINCIPAL_KEY]), await body_of(receive))
-        recheck = cast("Recheck", scope[RECHECK_KEY])
+def _enter(visits: Visits) -> Handler:
+    async def respond(request: Request) -> Response:
+        recheck = cast("Recheck", request.scope[RECHECK_KEY])
         secure = request.headers.get("origin", "").startswith("https://")
-        cookie = visits.begin(request.caller, recheck, secure=secure)
-        await send_answer(send, Answer(STATUS_NONE, headers={**PAGE_HEADERS, "set-cookie": cookie}))
+        return NothingToSay({"set-cookie": visits.begin(caller_of(request), recheck, secure=secure)})
 
-    return app
-
-
-def _leave(visits: Visits) -> App:
-    async def app(scope: AsgiScope, receive: Receive, send: Send) -> None:
-        await body_of(receive)
-        cookie = visits.end(str(scope[VISIT_KEY]))
-        await send_answer(send, Answer(STATUS_NONE, headers={**PAGE_HEADERS, "set-cookie": cookie}))
-
-    return app
+    return respond
 
 
-def _masking(secrets: Sequence[Secret]) -> Callable[[bytes], bytes]:
-    """Takes our own secrets out of what is shown, should a cell have printed one."""
-    hidden = [to_json(one.reveal())[1:-1] for one in secrets if len(one.reveal()) >= SHORTEST_SECRET]
+def _leave(visits: Visits) -> Handler:
+    async def respond(request: Request) -> Response:
+        return NothingToSay({"set-cookie": visits.end(str(request.scope[VISIT_KEY]))})
 
-    def mask(body: bytes) -> bytes:
-        for secret in hidden:
-            body = body.replace(secret, b"***")
-        return body
-
-    return mask
+    return respond

@@ -1,21 +1,21 @@
-"""One call of one tool, whatever happens: arguments checked, work done, failures in words, size bounded, secrets masked, everybody told."""
+"""One call of one tool, whatever happens: arguments checked, work done, failures in words, size bounded, everybody told."""
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from cellwright.app.catalogue import OfferedTool
 from cellwright.app.log import log_event
-from cellwright.app.results import Answer, answer_error, answer_result, masked, write_result
-from cellwright.core.errors import INTERNAL_ERROR, INTERNAL_MESSAGE, CellwrightError
+from cellwright.app.offers.catalogue import OfferedTool
+from cellwright.app.protocol.results import Answer, answer_error, answer_result, write_result
+from cellwright.core.errors import INTERNAL_ERROR, INTERNAL_HINT, INTERNAL_MESSAGE, CellwrightError, Crash
 from cellwright.core.types import Call
 
 Observe = Callable[[str, str, float], None]
 """Told of every tool call: tool, outcome, seconds."""
 
 
-class Recorder(Protocol):
+class CallRecorder(Protocol):
     """Who keeps what was done. Both are called on the path of a request and must return at once."""
 
     def called(self, call: Call, tool: str, arguments: Mapping[str, Any], outcome: str) -> None: ...
@@ -32,24 +32,16 @@ class Witness(Protocol):
         """What `ended` is to be given back."""
         ...
 
-    def ended(self, call: Call, begun: Any, outcome: str, seconds: float, texts: Sequence[str]) -> None:  # noqa: ANN401 - the witness's own
-        """`texts` are what the model reads; none if the call was cancelled."""
+    def ended(self, call: Call, begun: Any, outcome: str, seconds: float, answer: Answer) -> None:  # noqa: ANN401 - the witness's own
+        """`answer` is what the model reads; an empty one if the call was cancelled."""
         ...
-
-
-class Crash(CellwrightError):
-    code = INTERNAL_ERROR
-    meaning = "cellwright failed inside. The operator's log has the details; the same call may or may not work again."
 
 
 class ToolCalls:
     """Makes calls, and tells those who want to know of them."""
 
-    def __init__(
-        self, result_tokens: int, secrets: Sequence[str], observe: Observe, recorder: Recorder | None = None
-    ) -> None:
+    def __init__(self, result_tokens: int, observe: Observe, recorder: CallRecorder | None = None) -> None:
         self._result_tokens = result_tokens
-        self._secrets = secrets
         self._observe = observe
         self.recorder = recorder
         self.witness: Witness | None = None
@@ -71,15 +63,14 @@ class ToolCalls:
         except Exception:  # noqa: BLE001 - the edge of the process: a crash is logged whole and told in one line
             outcome = INTERNAL_ERROR
             log_event("crash", level=40, exc_info=True, tool=offered.name, request=call.request_id)
-            answer = answer_error(Crash(f"{INTERNAL_MESSAGE} {call.request_id}"), offered.failure)
+            answer = answer_error(Crash(f"{INTERNAL_MESSAGE} {call.request_id}", hint=INTERNAL_HINT), offered.failure)
         finally:
             spent = time.perf_counter() - started
             self._observe(offered.name, outcome, spent)
             if self.recorder is not None:
                 self.recorder.called(call, offered.name, arguments, outcome)
             if self.witness is not None:
-                texts = [part for part in answer.content if isinstance(part, str)]
-                self.witness.ended(call, begun, outcome, spent, texts)
+                self.witness.ended(call, begun, outcome, spent, answer)
             log_event(
                 "tool",
                 tool=offered.name,
@@ -94,7 +85,7 @@ class ToolCalls:
         written = write_result(result, offered.signature)
 
         def make() -> Answer:
-            return masked(answer_result(written, offered.signature, self._result_tokens), self._secrets)
+            return answer_result(written, offered.signature, self._result_tokens)
 
         # To cut megabytes to their budget takes seconds, in which others want to be answered.
         return await asyncio.to_thread(make) if written.is_large else make()

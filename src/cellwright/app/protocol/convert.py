@@ -1,18 +1,25 @@
 """Our values as the SDK's, one function each."""
 
+import asyncio
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 from mcp import MCPError
 from mcp import types as wire
+from mcp.server import ServerRequestContext
+from mcp.server.context import CallNext
 
-from cellwright.app.catalogue import OfferedTool
-from cellwright.app.results import Answer
+from cellwright.app.offers.catalogue import OfferedTool
+from cellwright.app.protocol.results import Answer, brief
 from cellwright.core.errors import CellwrightError
 from cellwright.core.prompts import Prompt
-from cellwright.core.toolset import Effect, Image, Link
+from cellwright.core.resources import Content, ResourceInfo
+from cellwright.core.text.clean import shown
+from cellwright.core.toolset import Effect, Image, Link, Tool
 
 UI_EXTENSION = "io.modelcontextprotocol/ui"
+LARGE_BODY = 100_000
 
 
 def describe(offered: OfferedTool, *, views: bool = False) -> wire.Tool:
@@ -20,17 +27,27 @@ def describe(offered: OfferedTool, *, views: bool = False) -> wire.Tool:
     tool = offered.tool
     return wire.Tool(
         name=offered.name,
-        title=offered.title,
         description=offered.description,
         input_schema=offered.signature.input_schema,
-        output_schema=offered.signature.output_schema,
-        annotations=wire.ToolAnnotations(
-            read_only_hint=tool.effect is Effect.READ,
-            destructive_hint=tool.destructive,
-            idempotent_hint=tool.idempotent,
-            open_world_hint=tool.effect is Effect.RUN,
-        ),
+        output_schema=_without_nothing(offered.signature.output_schema),
+        annotations=_annotations(tool),
         _meta={"ui": {"resourceUri": tool.view}} if views and tool.view else None,
+    )
+
+
+def _without_nothing(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    """An outline in which nothing stands need not say so."""
+    return None if schema is None else {key: value for key, value in schema.items() if value}
+
+
+def _annotations(tool: Tool) -> wire.ToolAnnotations:
+    """What the protocol has no other way to know. Of a tool that only reads, the other hints mean nothing; a client pays for each."""
+    reads = tool.effect is Effect.READ
+    return wire.ToolAnnotations(
+        read_only_hint=reads,
+        destructive_hint=None if reads else tool.destructive,
+        idempotent_hint=True if tool.idempotent and not reads else None,
+        open_world_hint=tool.effect is Effect.RUN,
     )
 
 
@@ -74,11 +91,32 @@ def block_of(part: str | Image | Link) -> wire.ContentBlock:
 def content_of(
     uri: str, body: str | bytes, mime_type: str, meta: dict[str, object]
 ) -> wire.TextResourceContents | wire.BlobResourceContents:
-    """What reading a resource gave, as it goes on the wire."""
+    """What reading a resource gave, as it goes on the wire: nothing in it is hidden."""
+    meta, mime_type = shown(meta), shown(mime_type)
     if isinstance(body, bytes):
         blob = base64.b64encode(body).decode("ascii")
         return wire.BlobResourceContents(uri=uri, blob=blob, mime_type=mime_type, _meta=meta or None)
-    return wire.TextResourceContents(uri=uri, text=body, mime_type=mime_type, _meta=meta or None)
+    return wire.TextResourceContents(uri=uri, text=shown(body), mime_type=mime_type, _meta=meta or None)
+
+
+async def contents_of(
+    uri: str, contents: Sequence[Content]
+) -> list[wire.TextResourceContents | wire.BlobResourceContents]:
+    """All that reading a resource gave; megabytes are looked through beside the event loop."""
+
+    def make() -> list[wire.TextResourceContents | wire.BlobResourceContents]:
+        return [content_of(uri, item.body, item.mime_type, item.meta) for item in contents]
+
+    is_large = sum(len(item.body) for item in contents) > LARGE_BODY
+    return await asyncio.to_thread(make) if is_large else make()
+
+
+async def brief_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Any:  # noqa: ANN401 - the SDK's own
+    """Whatever was wrong with a request, the answer repeats little of it, and nothing hidden. Also of errors that the SDK makes."""
+    try:
+        return await call_next(ctx)
+    except MCPError as error:
+        raise MCPError(error.code, shown(brief(error.message)), shown(brief(error.data))) from None
 
 
 def protocol_error(error: CellwrightError, uri: str | None = None) -> MCPError:
@@ -86,4 +124,15 @@ def protocol_error(error: CellwrightError, uri: str | None = None) -> MCPError:
     data: dict[str, Any] = {**error.as_json()}
     if uri is not None:
         data |= {"uri": uri, "resource": uri, "reason": error.details.get("reason", error.code)}
-    return MCPError(error.rpc_code, str(error), data)
+    return MCPError(error.rpc_code, shown(str(error)), shown(data))
+
+
+def resource_of(info: ResourceInfo) -> wire.Resource:
+    """A resource as clients see it in a list."""
+    return wire.Resource(
+        uri=info.uri,
+        name=shown(info.name),
+        description=shown(info.description) or None,
+        mime_type=shown(info.mime_type),
+        _meta=shown(info.meta) or None,
+    )

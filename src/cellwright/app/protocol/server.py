@@ -1,47 +1,72 @@
 """Our tools and resources as an MCP server, on the SDK's low-level class."""
 
+import base64
 import copy
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from importlib.resources import files
 from secrets import token_hex
 from typing import Any, Self
 
 from mcp import MCPError
 from mcp import types as wire
 from mcp.server import CacheHint, NotificationOptions, Server
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.models import InitializationOptions
 from pydantic import Field
 
-from cellwright.app.catalogue import Catalogue, OfferedTool, Selection
-from cellwright.app.gate import PRINCIPAL_KEY
+from cellwright.app.http.messages import MODERN
 from cellwright.app.log import log_event
-from cellwright.app.protocol.calls import Observe, Recorder, ToolCalls
+from cellwright.app.masking import KnownSecrets
+from cellwright.app.offers.catalogue import (
+    EXCLUDE_HEADER,
+    READONLY_HEADER,
+    TOOLS_HEADER,
+    TOOLSETS_HEADER,
+    Catalogue,
+    OfferedTool,
+    Selection,
+    ToolOff,
+)
+from cellwright.app.offers.offered_prompts import OfferedPrompts
+from cellwright.app.protocol.calls import CallRecorder, Observe, ToolCalls
 from cellwright.app.protocol.convert import (
     UI_EXTENSION,
     as_result,
-    content_of,
+    brief_errors,
+    contents_of,
     describe,
     prompt_of,
     protocol_error,
+    resource_of,
 )
+from cellwright.app.protocol.results import answer_error
+from cellwright.app.protocol.tasks import Task, Tasks
 from cellwright.app.protocol.watching import Context, Watching
-from cellwright.app.requests import MODERN
-from cellwright.app.results import answer_error, masked_text
-from cellwright.app.tasks import Task, Tasks
+from cellwright.app.threads import on_behalf_of
 from cellwright.core.errors import INTERNAL_ERROR, INTERNAL_MESSAGE, CellwrightError, InvalidUri, NotFound
 from cellwright.core.prompts import Prompt
 from cellwright.core.resources import VIEW_MIME, Changes, Resources
-from cellwright.core.types import Call, Principal, Secret
+from cellwright.core.text.clean import shown
+from cellwright.core.text.names import on_one_line
+from cellwright.core.types import PRINCIPAL_KEY, Call, Principal, ReportProgress
 
+HOME_PAGE = "https://github.com/cellwright/cellwright"
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 PAGE = 200
 TOOLS_FRESH_MS = 300_000
-SHORTEST_SECRET = 8
-HEADER_TOOLSETS = "x-mcp-toolsets"
-HEADER_TOOLS = "x-mcp-tools"
-HEADER_EXCLUDE = "x-mcp-exclude-tools"
-HEADER_READ_ONLY = "x-mcp-readonly"
+LONGEST_URI = 20_000
+"""A path of 4,096 bytes in which each is written as three characters is shorter."""
+CHOICE_HEADERS = tuple(name.lower() for name in (TOOLSETS_HEADER, TOOLS_HEADER, EXCLUDE_HEADER, READONLY_HEADER))
+IN_BAND = frozenset({"INSUFFICIENT_SCOPE", ToolOff.code})
+"""What is told as a result and not as an error of the protocol: the model can act on it, and clients show it the model."""
+
+
+def _picture() -> str:
+    """Our icon as an address that holds it: nobody has to fetch anything."""
+    drawing = (files("cellwright") / "icon.svg").read_bytes()
+    return f"data:image/svg+xml;base64,{base64.b64encode(drawing).decode()}"
 
 
 class TaskParams(wire.RequestParams):
@@ -66,19 +91,21 @@ class CellwrightServer(Server[None]):
         result_tokens: int,
         local: Principal | None = None,
         observe: Observe = lambda _tool, _outcome, _seconds: None,
-        recorder: Recorder | None = None,
+        recorder: CallRecorder | None = None,
         telemetry: bool = False,
-        secrets: Sequence[Secret] = (),
+        secrets: KnownSecrets | None = None,
     ) -> None:
         """`local` is who calls over stdio, where there is no token; over HTTP every request carries its principal.
 
-        `secrets` never leave in a result.
+        `secrets` never leave, in whatever is answered.
         """
         self._watching = Watching(changes, self.call_of, self._provider)
         super().__init__(
             "cellwright",
             version=version,
             title="cellwright",
+            website_url=HOME_PAGE,
+            icons=[wire.Icon(src=_picture(), mime_type="image/svg+xml", sizes=["any"])],
             instructions=instructions,
             lifespan=self._lifespan,
             get_tool_input_schema=self._input_schema,
@@ -96,14 +123,17 @@ class CellwrightServer(Server[None]):
         )
         if not telemetry:
             self.middleware.clear()
+        self.middleware.append(self._introduced)
+        self.middleware.append(self._without_secrets)
+        self.middleware.append(brief_errors)
         self._catalogue = catalogue
-        self._prompts = {prompt.name: prompt for prompt in prompts}
+        self._prompts = OfferedPrompts(prompts, catalogue)
         self._resources = {provider.scheme: provider for provider in resources}
         self._tasks = tasks
         self._local = local
         self._connected: set[str] = set()
-        self._secrets = [secret.reveal() for secret in secrets if len(secret.reveal()) >= SHORTEST_SECRET]
-        self.calls = ToolCalls(result_tokens, self._secrets, observe, recorder)
+        self._secrets = secrets or KnownSecrets()
+        self.calls = ToolCalls(result_tokens, observe, recorder)
         self.extensions |= {TASKS_EXTENSION: {}, UI_EXTENSION: {"mimeTypes": [VIEW_MIME]}}
         # Not by the constructor, whose type does not know the shape of a task.
         self.add_request_handler("tools/call", wire.CallToolRequestParams, self.call_tool)
@@ -111,19 +141,49 @@ class CellwrightServer(Server[None]):
             self.add_request_handler(f"tasks/{method}", TaskParams, handler)
         self.add_notification_handler("notifications/initialized", wire.NotificationParams, self._watching.remember)
 
+    @property
+    def server_info_stamp(self) -> dict[str, Any]:
+        """What every answer of the era without a handshake says of the server: no icon, nor what else is the same each time."""
+        return {"name": self.name, "version": self.version}
+
+    async def _introduced(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Who asks what this server is, is told all of it, once."""
+        result = await call_next(ctx)
+        if ctx.method != "server/discover" or not isinstance(result, dict):
+            return result
+        whole = self.server_info.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return {**result, "_meta": {**(result.get("_meta") or {}), wire.SERVER_INFO_META_KEY: whole}}
+
+    async def _without_secrets(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """The one way out: of every answer to every request, results and failures alike, secrets are taken out here."""
+        try:
+            result = await call_next(ctx)
+        except MCPError as error:
+            data = self._secrets.json(error.data)
+            raise MCPError(error.code, self._secrets.text(error.message), data) from None
+        return self._secrets.json(result) if isinstance(result, dict) else result
+
     # -- who asks ------------------------------------------------------------------------------------------------------------
 
     def call_of(self, ctx: Context) -> Call:
         """The call behind a request: its principal, its connection, where its progress goes."""
         client = ctx.session.client_params
+        principal = self._principal(ctx)
+        on_behalf_of(principal.id)
         return Call(
-            principal=self._principal(ctx),
+            principal=principal,
             connection=_connection_name(ctx),
             client=client.client_info.name if client else "",
             request_id=token_hex(4),
-            report=ctx.session.report_progress,
+            report=self._reporter(ctx),
             may_have_left=ctx.protocol_version == MODERN and ctx.request is not None,
         )
+
+    def _reporter(self, ctx: Context) -> ReportProgress:
+        async def report(done: float, total: float | None, message: str) -> None:
+            await ctx.session.report_progress(done, total, shown(self._secrets.text(message)))
+
+        return report
 
     def _principal(self, ctx: Context) -> Principal:
         scope: Mapping[str, Any] = getattr(ctx.request, "scope", {})
@@ -135,8 +195,7 @@ class CellwrightServer(Server[None]):
 
     def _wish(self, ctx: Context) -> Selection | None:
         headers: Mapping[str, str] = getattr(ctx.request, "headers", {})
-        names = (HEADER_TOOLSETS, HEADER_TOOLS, HEADER_EXCLUDE, HEADER_READ_ONLY)
-        return self._catalogue.wish(*(headers.get(name, "") for name in names))
+        return self._catalogue.wish(*(headers.get(name, "") for name in CHOICE_HEADERS))
 
     # -- tools ---------------------------------------------------------------------------------------------------------------
 
@@ -153,14 +212,16 @@ class CellwrightServer(Server[None]):
     ) -> wire.CallToolResult | wire.InputRequiredResult | dict[str, Any]:
         call = self.call_of(ctx)
         try:
-            offered = self._catalogue.find(params.name, call.principal, self._wish(ctx))
+            wish = self._wish(ctx)
+            offered = self._catalogue.find(params.name, call.principal, wish)
         except CellwrightError as error:
-            if error.code == "INSUFFICIENT_SCOPE":
+            if error.code in IN_BAND:
                 return as_result(answer_error(error))
             raise protocol_error(error) from None
         arguments = params.arguments or {}
+        call = call if wish is None else replace(call, wish=wish)
         self._tell_when_it_leaves(ctx, call)
-        if offered.tool.long and _knows_tasks(ctx):
+        if offered.tool.may_take_long(arguments) and _knows_tasks(ctx):
             return await self._call_as_task(call, offered, arguments)
         return as_result(await self.calls.run(call, offered, arguments))
 
@@ -184,7 +245,7 @@ class CellwrightServer(Server[None]):
     ) -> wire.CallToolResult | dict[str, Any]:
         async def work(task: Task) -> dict[str, Any]:
             async def note(_done: float, _total: float | None, message: str) -> None:
-                self._tasks.note(task, message)
+                self._tasks.note(task, shown(message))
 
             # Whoever leaves a task, leaves it running; it is cancelled by a request that says so.
             owned = replace(call, report=note, may_have_left=False)
@@ -235,10 +296,7 @@ class CellwrightServer(Server[None]):
         call = self.call_of(ctx)
         start = _offset(params.cursor if params else None)
         found = [info for provider in self._resources.values() for info in await provider.list(call)]
-        page = [
-            wire.Resource(uri=info.uri, name=info.name, description=info.description or None, mime_type=info.mime_type)
-            for info in found[start : start + PAGE]
-        ]
+        page = [resource_of(info) for info in found[start : start + PAGE]]
         more = str(start + PAGE) if start + PAGE < len(found) else None
         return wire.ListResourcesResult(resources=page, next_cursor=more)
 
@@ -265,6 +323,7 @@ class CellwrightServer(Server[None]):
         call = self.call_of(ctx)
         uri = str(params.uri)
         try:
+            call = replace(call, wish=self._wish(ctx))
             contents = await self._provider(uri).read(call, uri)
         except CellwrightError as error:
             log_event("resource", uri=uri, outcome=error.code, request=call.request_id)
@@ -276,20 +335,21 @@ class CellwrightServer(Server[None]):
                 f"{INTERNAL_MESSAGE} {call.request_id}",
                 {"resource": uri, "reason": INTERNAL_ERROR},
             ) from None
-        return wire.ReadResourceResult(
-            contents=[content_of(uri, self._masked(item.body), item.mime_type, item.meta) for item in contents]
-        )
-
-    def _masked(self, body: str | bytes) -> str | bytes:
-        return masked_text(body, self._secrets) if isinstance(body, str) else body
+        return wire.ReadResourceResult(contents=await contents_of(uri, contents))
 
     def _provider(self, uri: str) -> Resources:
+        if len(uri) > LONGEST_URI:
+            raise InvalidUri(
+                f"an address of {len(uri)} characters names no resource; at most {LONGEST_URI} are read",
+                hint="resources/templates/list shows the shapes",
+            )
         scheme, separator, _ = uri.partition("://")
         if not separator:
-            raise InvalidUri(f"{uri[:200]!r} is not a resource address", hint="it has the form scheme://…")
+            raise InvalidUri(f"Unknown resource: {uri[:200]!r}", hint="an address has the form scheme://…")
         provider = self._resources.get(scheme)
         if provider is None:
-            raise NotFound(f"no resource {uri[:200]}", hint=f"schemes here: {', '.join(sorted(self._resources))}")
+            schemes = ", ".join(sorted(self._resources))
+            raise NotFound(f"Unknown resource: {on_one_line(uri[:200])}", hint=f"schemes here: {schemes}")
         return provider
 
     async def complete(self, ctx: Context, params: wire.CompleteRequestParams) -> wire.CompleteResult:
@@ -300,31 +360,33 @@ class CellwrightServer(Server[None]):
             if (provider := self._resources.get(scheme)) is not None:
                 template = _with_chosen(params.ref.uri, params.context)
                 values = await provider.complete(call, template, argument.name, argument.value)
-        elif (prompt := self._prompts.get(params.ref.name)) is not None:
-            values = await prompt.complete(call, argument.name, argument.value)
-        shown = list(values[:100])
+        else:
+            values = await self._prompts.complete(call, params.ref.name, argument.name, argument.value)
+        first = shown(list(values[:100]))
         return wire.CompleteResult(
-            completion=wire.Completion(values=shown, total=len(values), has_more=len(values) > len(shown))
+            completion=wire.Completion(values=first, total=len(values), has_more=len(values) > len(first))
         )
 
     # -- prompts -------------------------------------------------------------------------------------------------------------
 
     async def list_prompts(self, ctx: Context, params: wire.PaginatedRequestParams | None) -> wire.ListPromptsResult:
-        del ctx, params
-        return wire.ListPromptsResult(prompts=[prompt_of(prompt) for prompt in self._prompts.values()])
+        del params
+        try:
+            offered = self._prompts.shown(self._principal(ctx), self._wish(ctx))
+        except CellwrightError as error:
+            raise protocol_error(error) from None
+        return wire.ListPromptsResult(prompts=[prompt_of(prompt) for prompt in offered])
 
     async def get_prompt(
         self, ctx: Context, params: wire.GetPromptRequestParams
     ) -> wire.GetPromptResult | wire.InputRequiredResult:
-        del ctx
-        prompt = self._prompts.get(params.name)
         try:
-            if prompt is None:
-                raise NotFound(f"no prompt {params.name[:80]!r}", hint=f"there are: {', '.join(self._prompts)}")
-            text = prompt.write(params.arguments or {})
+            prompt, text = self._prompts.written(
+                params.name, params.arguments or {}, self._principal(ctx), self._wish(ctx)
+            )
         except CellwrightError as error:
             raise protocol_error(error) from None
-        message = wire.PromptMessage(role="user", content=wire.TextContent(type="text", text=text))
+        message = wire.PromptMessage(role="user", content=wire.TextContent(type="text", text=shown(text)))
         return wire.GetPromptResult(description=prompt.description, messages=[message])
 
     # -- life ----------------------------------------------------------------------------------------------------------------
@@ -346,10 +408,6 @@ class CellwrightServer(Server[None]):
         twin = copy.copy(self)
         twin.lifespan = _no_life
         return twin
-
-    def is_long(self, name: str) -> bool:
-        """Whether a call of this tool may take a while; also of a name that nothing has."""
-        return self._catalogue.is_long(name)
 
     def create_initialization_options(
         self,

@@ -1,27 +1,51 @@
 """The server behind the gate, and on a pair of pipes."""
 
-from collections.abc import AsyncGenerator, Mapping
+import re
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TextIO, cast
 
 import anyio
+from mcp import types as wire
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
 
-from cellwright.app.gate import PRINCIPAL_KEY
+from cellwright.app.http.messages import MODERN, excess_of
+from cellwright.app.http.receiving import replayed
+from cellwright.app.http.refusal import REFUSED
 from cellwright.app.protocol.server import CellwrightServer
-from cellwright.app.requests import MODERN, AsgiScope, Receive, Send, replayed
-from cellwright.core.types import Principal
+from cellwright.core.types import PRINCIPAL_KEY, Principal
+
+LARGE_LINE = 64 * 1024
+"""A longer line is measured in a thread, so that others are answered meanwhile."""
+_WORD = r'"(?:jsonrpc|method)"\s*+:\s*+"[^"\\]{0,200}"'
+_ID = r'"id"\s*+:\s*+(?:(?P<number>-?[0-9]{1,15})|"(?P<text>[^"\\]{0,200})")'
+_ID_FIRST = re.compile(rf"\s*+\{{\s*+(?:{_WORD}\s*+,\s*+)*+{_ID}\s*+[,}}]")
+_ID_LAST = re.compile(rf",\s*+{_ID}\s*+(?:,\s*+{_WORD}\s*+)?\}}\s*+$")
+TOLD = "notifications/"
+"""So begins the method of every message that asks for no answer."""
+NO_MESSAGE = (
+    "this line is no message of JSON-RPC 2.0: one object with `method` and, if it asks for an answer, an `id` that is text "
+    "or a whole number"
+)
+_ENDS = 600
+"""Characters at either end of a line in which its id is looked for."""
 
 
 class HttpEndpoint:
     """The server as an ASGI app, for requests that the gate has let in with their principal and the whole of their body."""
 
-    def __init__(self, server: CellwrightServer, max_body: int) -> None:
-        self._is_long = server.is_long
+    def __init__(self, server: CellwrightServer, is_long: Callable[[str, bytes], bool], max_body: int) -> None:
+        """`is_long` tells by a tool's name and a request's body whether a call may take a while."""
+        self._is_long = is_long
         self._streaming = _manager(server, max_body, json_response=False)
         # Most requests are answered in a moment, with nothing to say before: a task and a stream for each, and somebody to see
         # whether the client leaves, would be a sixth of their cost.
@@ -37,21 +61,21 @@ class HttpEndpoint:
         # The SDK binds each handshake-era session to this user: another principal that names the session gets 404.
         access = AccessToken(token="", client_id="cellwright", subject=principal.id, scopes=[])
         known = {**scope, "user": AuthenticatedUser(access)}
-        if not self._is_brief(dict(scope["headers"])):
+        headers = dict(scope["headers"])
+        if headers.get(b"mcp-protocol-version") != MODERN.encode():
             await self._streaming.handle_request(known, receive, send)
             return
         body = (await receive()).get("body", b"")
-        # With a progress token the caller wants to hear before the end.
-        manager = self._streaming if b"progressToken" in body else self._plain
+        manager = self._plain if self._is_brief(headers, body) else self._streaming
         await manager.handle_request(known, replayed(body, receive), send)
 
-    def _is_brief(self, headers: Mapping[bytes, bytes]) -> bool:
-        """As far as its headers tell. In this era they must say what the body says."""
-        if headers.get(b"mcp-protocol-version") != MODERN.encode():
+    def _is_brief(self, headers: Mapping[bytes, bytes], body: bytes) -> bool:
+        """As far as it tells unparsed. In this era its headers must say what the body says."""
+        if b"progressToken" in body:
+            # The caller wants to hear before the end.
             return False
-        return headers.get(b"mcp-method") != b"tools/call" or not self._is_long(
-            headers.get(b"mcp-name", b"").decode("latin-1")
-        )
+        name = headers.get(b"mcp-name", b"").decode("latin-1")
+        return headers.get(b"mcp-method") != b"tools/call" or not self._is_long(name, body)
 
 
 def _manager(server: CellwrightServer, max_body: int, *, json_response: bool) -> StreamableHTTPSessionManager:
@@ -64,7 +88,96 @@ def _manager(server: CellwrightServer, max_body: int, *, json_response: bool) ->
     )
 
 
-async def serve_stdio(server: CellwrightServer, stdin: TextIO, stdout: TextIO) -> None:
-    """Serve one client on these pipes until it closes them."""
-    async with stdio_server(anyio.wrap_file(stdin), anyio.wrap_file(stdout)) as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
+async def serve_stdio(server: CellwrightServer, stdin: TextIO, stdout: TextIO, max_line: int) -> None:
+    """Serve one client on these pipes until it closes them. A message of more than `max_line` bytes is refused."""
+    taken, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    lines = _Lines(stdin, max_line)
+    # The SDK asks no more of a file than its lines.
+    given = cast("anyio.AsyncFile[str]", lines.allowed())
+    async with (
+        stdio_server(given, anyio.wrap_file(stdout)) as (incoming, outgoing),
+        anyio.create_task_group() as group,
+    ):
+
+        async def take() -> None:
+            async with taken:
+                async for item in incoming:
+                    if await lines.is_message(item):
+                        await taken.send(item)
+
+        async def refuse() -> None:
+            async for message in lines.refusals:
+                await outgoing.send(message)
+
+        group.start_soon(refuse)
+        group.start_soon(take)
+        await server.run(messages, outgoing, server.create_initialization_options())
+        group.cancel_scope.cancel()
+
+
+class _Lines:
+    """What a client says on a pipe. What is no message is answered here: who sent it may be waiting for an answer."""
+
+    def __init__(self, stdin: TextIO, most: int) -> None:
+        self._stdin = stdin
+        self._most = most
+        self._unread: deque[str] = deque()
+        """Given to the SDK, which makes one message or one exception of each."""
+        self._refused, self.refusals = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def allowed(self) -> AsyncGenerator[str]:
+        """The lines without those that must not be parsed."""
+        while line := await self._next():
+            body = line.encode("utf-8", "surrogatepass")
+            if len(body) > self._most:
+                excess = f"more than {self._most:,} bytes; send it in parts, or raise --max-body"
+            else:
+                excess = excess_of(body) if len(body) < LARGE_LINE else await anyio.to_thread.run_sync(excess_of, body)
+            if excess:
+                await self._refuse(line, REFUSED, f"this message has {excess}")
+            elif not line.isspace():
+                self._unread.append(line)
+                yield line
+
+    async def _next(self) -> str:
+        """The next line; of one that is too long, enough to see that it is and whose it is. Empty at the end."""
+        line = await anyio.to_thread.run_sync(self._stdin.readline, self._most + 1)
+        last = line
+        while len(last) > self._most and not last.endswith("\n"):
+            last = await anyio.to_thread.run_sync(self._stdin.readline, self._most + 1)
+            line = line[: self._most + 1] + last[-_ENDS:]
+        return line
+
+    async def is_message(self, item: SessionMessage | Exception) -> bool:
+        """Whether this, made of the next line, is for the server."""
+        line = self._unread.popleft()
+        if isinstance(item, Exception):
+            await self._refuse(line, *_fault_of(item))
+            return False
+        said = item.message
+        if isinstance(said, wire.JSONRPCNotification) and not said.method.startswith(TOLD) and '"id"' in line:
+            # A request whose id is none: the SDK takes it for something that nobody wants to be answered.
+            await self._refuse(line, wire.INVALID_REQUEST, NO_MESSAGE)
+            return False
+        return True
+
+    async def _refuse(self, line: str, code: int, why: str) -> None:
+        error = wire.ErrorData(code=code, message=f"{why}; nothing was done")
+        await self._refused.send(SessionMessage(wire.JSONRPCError(jsonrpc="2.0", id=_id_of(line), error=error)))
+
+
+def _fault_of(error: Exception) -> tuple[int, str]:
+    """The protocol's code for a line that is no message, and what is wrong with it."""
+    if isinstance(error, ValidationError):
+        fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        if fault["type"] == "json_invalid":
+            return wire.PARSE_ERROR, f"this line is no JSON ({fault['msg'].removeprefix('Invalid JSON: ')})"
+    return wire.INVALID_REQUEST, NO_MESSAGE
+
+
+def _id_of(line: str) -> int | str | None:
+    """The id of a request that is not parsed, where it stands as clients write it: before or after all that is long."""
+    found = _ID_FIRST.match(line[:_ENDS]) or _ID_LAST.search(line[-_ENDS:])
+    if found is None:
+        return None
+    return found["text"] if found["number"] is None else int(found["number"])

@@ -18,7 +18,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.server.subscriptions import ResourcesListChanged as ListChangedEvent
 from mcp.server.subscriptions import ResourceUpdated as UpdatedEvent
 
-from cellwright.app.coalesce import Coalescer
+from cellwright.app.protocol.coalesce import Coalescer
 from cellwright.app.protocol.convert import protocol_error
 from cellwright.core.errors import CellwrightError, NotFound
 from cellwright.core.resources import Change, Changes, Resources, ResourceUpdated

@@ -6,24 +6,47 @@ Python's statements are parsed; those of other languages are found by expression
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import cast
+from functools import cache
+from importlib import import_module
+from itertools import islice
 
 from cellwright.context.scanner.layout import Layout
 from cellwright.context.scanner.python_imports import PythonImports
 
-_LINE_COMMENT = re.compile(r"^[ \t]*//[^\n]*", re.MULTILINE)
-_SCRIPT = re.compile(
-    r"""(?:^|[;\s])(?:import|export)\s[^;'"`]{0,1000}?from\s*['"]([^'"\n]+)['"]|(?:^|[;\s])import\s*['"]([^'"\n]+)['"]"""
-    r"""|\b(?:require|import)\s*\(\s*['"]([^'"\n]+)['"]\s*\)""",
-    re.MULTILINE,
+MOST_IMPORTS = 5_000
+LONGEST_NAME = 300
+MOST_NAMES = 32
+"""Modules in modules of one import."""
+_NAME, _DOTTED = rb"[\w\x80-\xff]+", rb"[\w.\x80-\xff]+"
+_SCRIPT = (
+    rb"""(?m)(?:^|[;\s])(?:import|export)\s[^;'"`]*?from\s*['"]([^'"\n]+)['"]|(?:^|[;\s])import\s*['"]([^'"\n]+)['"]"""
+    rb"""|\b(?:require|import)\s*\(\s*['"]([^'"\n]+)['"]\s*\)"""
 )
-_RUST = re.compile(
-    r"^[ \t]*(?:pub(?:\([^)\n]*\))?[ \t]+)?(?:use\s+((?:crate|super|self|\w+)(?:::\w+)*)|mod\s+(\w+)\s*;)", re.MULTILINE
+_RUST = (
+    rb"(?m)^[ \t]*(?:pub(?:\([^)\n]*\))?[ \t]+)?(?:use\s+("
+    + _NAME
+    + rb"(?:::"
+    + _NAME
+    + rb")*)|mod\s+("
+    + _NAME
+    + rb")\s*;)"
 )
-_GO = re.compile(r"^[ \t]*import[ \t]*(?:\(([^)]{0,4000})\)|(?:[\w.]+\s+)?\"([^\"]+)\")", re.MULTILINE)
-_JAVA = re.compile(r"^[ \t]*import[ \t]+(?:static[ \t]+)?([\w.]{1,300}?)(?:\.\*)?[ \t]*;?[ \t\r]*$", re.MULTILINE)
-_CSHARP = re.compile(r"^[ \t]*(?:global[ \t]+)?using\s+(?:static\s+)?(?:\w+\s*=\s*)?([\w.]+)\s*;", re.MULTILINE)
-_NAMESPACE = re.compile(r"^[ \t]*namespace\s+([\w.]+)", re.MULTILINE)
+_GO = rb"(?m)^[ \t]*import[ \t]*(?:\(([^)]*)\)|(?:" + _DOTTED + rb'\s+)?"([^"]+)")'
+_JAVA = rb"(?m)^[ \t]*import[ \t]+(?:static[ \t]+)?([\w.\x80-\xff]+?)(?:\.\*)?[ \t]*;?[ \t\r]*$"
+_CSHARP = rb"(?m)^[ \t]*(?:global[ \t]+)?using\s+(?:static\s+)?(?:" + _NAME + rb"\s*=\s*)?(" + _DOTTED + rb")\s*;"
+_NAMESPACE = rb"(?m)^[ \t]*namespace\s+(" + _DOTTED + rb")"
+
+
+@cache
+def _linear(expression: bytes) -> "re.Pattern[bytes]":
+    """With RE2, which takes no longer than the text is long, and lets others work meanwhile."""
+    return import_module("re2").compile(expression)
+
+
+def _found(expression: bytes, text: str, most: int = MOST_IMPORTS) -> Iterator[tuple[str, ...]]:
+    """The groups of each place where it fits."""
+    for match in islice(_linear(expression).finditer(text.encode("utf-8", "replace")), most):
+        yield tuple((group or b"").decode("utf-8", "replace") for group in match.groups())
 
 
 class Imports:
@@ -57,15 +80,17 @@ def _without_comments(text: str) -> str:
         parts.append(text[position:start])
         end = text.find("*/", start)
         position = end + 2 if end >= 0 else len(text)
-    return _LINE_COMMENT.sub("", "".join([*parts, text[position:]]))
+    return "".join([*parts, text[position:]])
 
 
 def _script(path: str, text: str, layout: Layout) -> Iterator[str]:
     if "import" not in text and "require" not in text and "export" not in text:
         return
     folder = path.rpartition("/")[0]
-    for groups in _SCRIPT.findall(_without_comments(text)):
-        name = next((group for group in cast("tuple[str, ...]", groups) if group), "")
+    lines = (line for line in _without_comments(text).split("\n") if not line.lstrip(" \t").startswith("//"))
+    # An `import` may stand anywhere, and its `from` far behind it.
+    for groups in _found(_SCRIPT, "\n".join(lines)):
+        name = next(group for group in groups if group)
         if name.startswith("."):
             yield from _script_file(posixpath.normpath(posixpath.join(folder, name)), layout)
         elif name.startswith(("@/", "~/")):
@@ -97,7 +122,7 @@ def _rust(path: str, text: str, layout: Layout) -> Iterator[str]:
     folder, _, name = path.rpartition("/")
     own = folder if name in {"mod.rs", "lib.rs", "main.rs"} else f"{folder}/{name.removesuffix('.rs')}"
     source = re.sub(r"(?s)/src/.*$|^src/.*$", "", path) + "/src" if "/src/" in path else "src"
-    for used, declared in _RUST.findall(text):
+    for used, declared in _found(_RUST, text):
         if declared:
             yield from (f"{own}/{declared}.rs".lstrip("/"), f"{own}/{declared}/mod.rs".lstrip("/"))
             continue
@@ -111,7 +136,7 @@ def _rust(path: str, text: str, layout: Layout) -> Iterator[str]:
 
 
 def _rust_file(base: str, names: list[str]) -> Iterator[str]:
-    for end in range(len(names), 0, -1):
+    for end in range(min(len(names), MOST_NAMES), 0, -1):
         inner = "/".join([base, *names[:end]]).lstrip("/")
         yield from (f"{inner}.rs", f"{inner}/mod.rs")
     yield f"{base}/lib.rs".lstrip("/")
@@ -119,7 +144,7 @@ def _rust_file(base: str, names: list[str]) -> Iterator[str]:
 
 def _go(path: str, text: str, layout: Layout) -> Iterator[str]:
     del path
-    for block, single in _GO.findall(text):
+    for block, single in _found(_GO, text):
         for name in re.findall(r'"([^"]+)"', block) or [single]:
             for module, folder in layout.packages.items():
                 if name == module or name.startswith(f"{module}/"):
@@ -130,8 +155,8 @@ def _go(path: str, text: str, layout: Layout) -> Iterator[str]:
 
 def _java(path: str, text: str, layout: Layout) -> Iterator[str]:
     del path
-    for name in _JAVA.findall(text):
-        inner = name
+    for (name,) in _found(_JAVA, text):
+        inner = name[:LONGEST_NAME]
         while inner:
             if inner in layout.java:
                 yield layout.java[inner]
@@ -141,15 +166,14 @@ def _java(path: str, text: str, layout: Layout) -> Iterator[str]:
 
 def _csharp(path: str, text: str, layout: Layout) -> Iterator[str]:
     del path
-    for name in _CSHARP.findall(text):
+    for (name,) in _found(_CSHARP, text):
         # Who declares part of the platform's namespaces fills a gap of an older platform; others do not mean that file.
         if not name.startswith("System"):
             yield from layout.namespaces.get(name, ())
 
 
 def namespace_of(text: str) -> str:
-    found = _NAMESPACE.search(text)
-    return found[1] if found else ""
+    return next(_found(_NAMESPACE, text, 1), ("",))[0]
 
 
 _RESOLVERS: Mapping[str, Callable[[str, str, Layout], Iterator[str]]] = {

@@ -1,6 +1,6 @@
 """What a file is, by its name."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 SOURCE_LANGUAGES: Mapping[str, str] = {
     "py": "Python",
@@ -57,6 +57,11 @@ SIDE_FOLDERS = frozenset(
 )
 
 
+MAYBE_SIDE_FOLDERS = frozenset({"tools", "scripts"})
+"""Side folders by their name that are code where they are packages, lie in the code, or are needed by it."""
+CODE_ROOTS = frozenset({"src", "lib"})
+
+
 def extension(name: str) -> str:
     """What stands after the last dot; nothing for a name that begins with its only one."""
     stem, _, ending = name.rpartition(".")
@@ -78,9 +83,24 @@ def is_test_folder(folder: str) -> bool:
     return bool(folder) and not TEST_FOLDERS.isdisjoint(folder.lower().split("/"))
 
 
-def is_side_folder(folder: str) -> bool:
-    """Whether what is in it is beside the point: documentation, examples, scripts, what others wrote or a program made."""
-    return bool(folder) and not SIDE_FOLDERS.isdisjoint(folder.lower().split("/"))
+def is_side_folder(folder: str, code: Container[str] = ()) -> bool:
+    """Whether what is in it is beside the point: documentation, examples, scripts, what others wrote or a program made.
+
+    `code` are folders that are known to be code: Python packages, and what other code imports.
+    """
+    names = folder.lower().split("/")
+    if SIDE_FOLDERS.isdisjoint(names):
+        return False
+    return any(name in SIDE_FOLDERS and not _is_code(folder, depth, code) for depth, name in enumerate(names))
+
+
+def _is_code(folder: str, depth: int, code: Container[str]) -> bool:
+    """Whether the side folder at this depth of a path is code all the same."""
+    parts = folder.split("/")
+    if parts[depth].lower() not in MAYBE_SIDE_FOLDERS:
+        return False
+    here, above = "/".join(parts[: depth + 1]), "/".join(parts[:depth])
+    return here in code or (bool(above) and (above in code or parts[0].lower() in CODE_ROOTS))
 
 
 def is_test_name(name: str) -> bool:

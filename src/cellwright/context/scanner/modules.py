@@ -1,10 +1,11 @@
 """Modules, from the layout: the folders below the place where the code really begins."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from cellwright.context.scanner.languages import SIDE_FOLDERS, TEST_FOLDERS, is_side_folder
+from cellwright.context.scanner.languages import TEST_FOLDERS, is_side_folder
 
 CONTAINERS = frozenset(
     {"packages", "apps", "crates", "services", "libs", "modules", "cmd", "internal", "pkg", "plugins", "projects"}
@@ -27,10 +28,11 @@ class Area:
 class _Tree:
     """Source files by folder, with how many there are below each."""
 
-    def __init__(self, sources: Mapping[str, list[str]]) -> None:
-        self.files = sources
+    def __init__(self, sources: Mapping[str, list[str]], code: Container[str]) -> None:
+        self.files = {folder: paths for folder, paths in sources.items() if not is_side_folder(folder, code)}
+        self._code = code
         self.children: dict[str, set[str]] = defaultdict(set)
-        for start in sources:
+        for start in self.files:
             folder = start
             while folder:
                 above = folder.rpartition("/")[0]
@@ -44,16 +46,21 @@ class _Tree:
         return found
 
     def code_folders(self, folder: str) -> list[str]:
-        return [child for child in sorted(self.children.get(folder, ())) if not _is_aside(child)]
+        return [child for child in sorted(self.children.get(folder, ())) if not self._is_aside(child)]
+
+    def _is_aside(self, folder: str) -> bool:
+        return folder.rpartition("/")[2].lower() in TEST_FOLDERS or is_side_folder(folder, self._code)
 
 
-def _is_aside(folder: str) -> bool:
-    return folder.rpartition("/")[2].lower() in (TEST_FOLDERS | SIDE_FOLDERS)
+def find_areas(
+    sources: Mapping[str, list[str]], project_name: str, needed: AbstractSet[str] = frozenset()
+) -> list[Area]:
+    """The modules of a project, by the source files in its folders; largest first where there are too many.
 
-
-def find_areas(sources: Mapping[str, list[str]], project_name: str) -> list[Area]:
-    """The modules of a project, by the source files in its folders; largest first where there are too many."""
-    tree = _Tree({folder: paths for folder, paths in sources.items() if not is_side_folder(folder)})
+    `needed` are folders that code elsewhere imports from.
+    """
+    packages = {folder for folder, paths in sources.items() if any(path.endswith("__init__.py") for path in paths)}
+    tree = _Tree(sources, packages | needed)
     areas = _areas(tree, "", project_name or "main")
     areas = sorted(areas, key=lambda area: -len(area.files))[:MOST_MODULES]
     return _with_own_names(sorted(areas, key=lambda area: area.folder))

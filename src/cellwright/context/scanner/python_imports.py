@@ -12,6 +12,9 @@ from cellwright.context.scanner.layout import Layout
 
 LONGEST_START = 300
 LONGEST_LIST = 4_000
+LONGEST_STATEMENT = 10_000
+"""Nobody else works while a statement is parsed."""
+MOST_STATEMENTS = 5_000
 MOST_BRACKETS = 4
 MOST_KNOWN = 20_000
 WORD = "import"
@@ -27,7 +30,7 @@ def statements(text: str) -> list[str]:
     """
     found: list[str] = []
     done = unquoted = ended = 0
-    while (at := text.find(WORD, done)) >= 0:
+    while (at := text.find(WORD, done)) >= 0 and len(found) < MOST_STATEMENTS:
         done = at + len(WORD)
         if not text.startswith(AFTER_WORD, done):
             continue
@@ -77,8 +80,10 @@ def _unquoted(text: str, position: int, at: int) -> int:
 
 def _statement(text: str, begin: int, after: int) -> tuple[str, int]:
     """The statement that begins here, of which everything before `after` is known, and where it ends."""
-    end = text.find("\n", after)
-    line = text[begin : end if end >= 0 else len(text)]
+    # Programs that were made by programs stand on one line of megabytes.
+    latest = min(begin + LONGEST_STATEMENT, len(text))
+    end = text.find("\n", after, latest)
+    line = text[begin : end if end >= 0 else latest]
     if not ("(" in line or "\\" in line or ";" in line or "#" in line):
         return line, begin + len(line)
     rest = _REST.match(text, after)
@@ -101,6 +106,8 @@ def _with_brackets(text: str, begin: int, bracket: int) -> tuple[str, int]:
 @lru_cache(maxsize=4096)
 def _parsed(statement: str) -> tuple[ast.stmt, ...]:
     """Most files of a project import the same things."""
+    if len(statement) > LONGEST_STATEMENT:
+        return ()
     try:
         return tuple(ast.parse(statement.strip()).body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from cellwright.context.files.paths import ManyFiles, open_below
 from cellwright.context.model import Module, Project
-from cellwright.context.names import can_be_given, on_one_line
-from cellwright.context.paths import ManyFiles, is_secret_folder, is_secret_name, open_below
 from cellwright.context.scanner.imports import Imports, namespace_of
 from cellwright.context.scanner.languages import is_side_folder, is_test_folder, is_test_name, language_of
 from cellwright.context.scanner.layout import Layout, layout_of
@@ -17,6 +16,8 @@ from cellwright.context.scanner.manifests import LOCKS, Manifest, frameworks, is
 from cellwright.context.scanner.modules import Area, find_areas, module_by_file
 from cellwright.context.scanner.roles import described, key_files, tests_for
 from cellwright.context.scanner.walk import Listing, Progress, list_files
+from cellwright.core.text.names import can_be_given, on_one_line
+from cellwright.system.reach import BY_NAME, Reach
 
 LARGEST_SOURCE = 256 << 10
 LARGEST_MANIFEST = 256 << 10
@@ -35,7 +36,7 @@ SERVICES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class ProjectScan:
     """What was found."""
 
     project: Project
@@ -64,10 +65,10 @@ class _Sources:
     imports: Mapping[str, list[str]]
 
 
-def scan(root: str, progress: Progress = lambda _done, _total: None) -> Scan:
-    """Look at the project below `root`. Reads every source file once; writes nothing."""
+def scan(root: str, progress: Progress = lambda _done, _total: None, reach: Reach = BY_NAME) -> ProjectScan:
+    """Look at the project below `root`. Reads every source file that may be read once; writes nothing."""
     real = os.path.realpath(root)
-    listing = list_files(real, progress=progress)
+    listing = list_files(real, progress=progress, reach=reach)
     paths = listing.paths()
     manifests = _manifests(real, listing)
     kinds = _kinds(listing)
@@ -75,11 +76,11 @@ def scan(root: str, progress: Progress = lambda _done, _total: None) -> Scan:
     first = manifests[0] if manifests else None
     name = (first.name if first else "") or posixpath.basename(real)
     name = name if can_be_given(name) else on_one_line(name)
-    areas = find_areas(kinds.code, name)
+    areas = find_areas(kinds.code, name, _needed(kinds, sources))
     modules = _modules(areas, kinds, manifests, sources)
     facts = _facts(name, paths, kinds, manifests, areas)
     project = replace(facts, modules={module.name: module for module in modules})
-    return Scan(project, paths, sources.heads, listing.truncated)
+    return ProjectScan(project, paths, sources.heads, listing.truncated)
 
 
 def _kinds(listing: Listing) -> _Kinds:
@@ -156,17 +157,27 @@ def _read_sources(real: str, names: Mapping[str, list[str]], layout: Layout, pro
 
 
 def _texts(real: str, sources: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
-    """The source files that can be read, hold no secrets and are not too large, each with its text."""
+    """The source files that can be read and are not too large, each with its text."""
     room = memoryview(bytearray(LARGEST_SOURCE + 1))
     with ManyFiles(real) as files:
         for folder, names in sources.items():
-            if is_secret_folder(folder):
-                continue
             prefix = f"{folder}/" if folder else ""
             for name in names:
-                size = -1 if is_secret_name(name) else files.read_into(room, folder, name)
+                size = files.read_into(room, folder, name)
                 if 0 <= size <= LARGEST_SOURCE:
                     yield prefix + name, str(room[:size], "utf-8", "replace")
+
+
+def _needed(kinds: _Kinds, sources: _Sources) -> set[str]:
+    """The folders that code outside of them imports from; what tests and side folders need says nothing."""
+    found: set[str] = set()
+    for folder, paths in kinds.code.items():
+        if is_side_folder(folder):
+            continue
+        for target in chain.from_iterable(sources.imports.get(path, ()) for path in paths):
+            if (there := posixpath.dirname(target)) != folder:
+                found.add(there)
+    return found
 
 
 def _modules(areas: Sequence[Area], kinds: _Kinds, manifests: Sequence[Manifest], sources: _Sources) -> list[Module]:

@@ -1,12 +1,14 @@
-"""The files of a project, as git would see them: what is ignored, vendored or a link is not there."""
+"""The files of a project, as git would see them: what is ignored, vendored, a link or out of reach is not there."""
 
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from cellwright.context.names import can_be_given
 from cellwright.context.scanner.ignore import Rules
+from cellwright.core.text.names import can_be_given
+from cellwright.system import machine
+from cellwright.system.reach import BY_NAME, Reach, names_private
 
 Progress = Callable[[int, int], None]
 MOST_FILES = 200_000
@@ -55,11 +57,16 @@ _Scope = tuple[tuple[int, Rules], ...]
 """The rules that hold in a folder, innermost first, each with how much of a path is above its own folder."""
 
 
-def list_files(root: str, most: int = MOST_FILES, progress: Progress = lambda _done, _total: None) -> Listing:
-    """Every file of the project."""
+def list_files(
+    root: str,
+    most: int = MOST_FILES,
+    progress: Progress = lambda _done, _total: None,
+    reach: Reach = BY_NAME,
+) -> Listing:
+    """Every file of the project below `root`, in which links are resolved."""
     folders: dict[str, list[str]] = {}
     count = told = 0
-    for folder in walk(root):
+    for folder in walk(root, reach):
         names = [entry.name for entry in folder.files[: most - count]]
         if names:
             folders[folder.path] = names
@@ -72,8 +79,12 @@ def list_files(root: str, most: int = MOST_FILES, progress: Progress = lambda _d
     return Listing(folders)
 
 
-def walk(root: str) -> Iterator[Folder]:
-    """The folders, each before those in it, in order of their names. Links are not followed; pipes and devices are no files."""
+def walk(root: str, reach: Reach = BY_NAME) -> Iterator[Folder]:
+    """The folders, each before those in it, in order of their names, with the files that may be read.
+
+    Links are not followed; pipes and devices are no files. In `root` links are resolved.
+    """
+    private = reach.private_below(root)
     exclude = _rules(root, ".git/info/exclude")
     pending: list[tuple[str, _Scope]] = [("", ((0, exclude),) if exclude else ())]
     while pending:
@@ -94,12 +105,16 @@ def walk(root: str) -> Iterator[Folder]:
                     name not in NEVER_ENTERED
                     and not (scope and ignored(scope, prefix, name, is_folder=True))
                     and can_be_given(name)
+                    and reach.may_enter(f"{prefix}{name}")
+                    and not names_private(private, f"{prefix}{name}")
                 ):
                     inner.append((f"{prefix}{name}", scope))
             elif (
                 entry.is_file(follow_symlinks=False)
                 and not (scope and ignored(scope, prefix, name, is_folder=False))
                 and can_be_given(name)
+                and reach.may_read(name)
+                and not names_private(private, f"{prefix}{name}")
             ):
                 files.append(entry)
         yield Folder(path, files)
@@ -122,13 +137,10 @@ def ignored(scope: _Scope, prefix: str, name: str, *, is_folder: bool) -> bool:
     return False
 
 
-# A rule file that is a link or a pipe is none: git does not follow it either, and nobody may be kept waiting.
-_PLAIN_FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-
-
 def _rules(root: str, path: str) -> Rules:
     try:
-        descriptor = os.open(f"{root}/{path}", _PLAIN_FILE)
+        # A rule file that is a link or a pipe is none: git does not follow it either, and nobody may be kept waiting.
+        descriptor = machine.open_plain(f"{root}/{path}")
     except OSError:
         return Rules(b"")
     try:

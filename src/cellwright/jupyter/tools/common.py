@@ -1,32 +1,70 @@
 """What the notebook tools share: argument types, and results of runs."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, ParamSpec, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 from pydantic import Field
 from pydantic_core import to_json
 
-from cellwright.core.errors import CellwrightError
-from cellwright.core.toolset import Image, Link, Reply
+from cellwright.core.errors import CellwrightError, Forbidden
+from cellwright.core.text.counting import counted
+from cellwright.core.toolset import Content, DataAsText, Image, Reply
 from cellwright.core.types import Call
-from cellwright.jupyter.backing import Acknowledged
-from cellwright.jupyter.executions import ExecutionView
-from cellwright.jupyter.model import DataOutput, ErrorOutput, JsonObject, Output, StreamOutput
-from cellwright.jupyter.notebook import Notebook
-from cellwright.jupyter.paths import DocPath, NotebookPath
+from cellwright.core.weight import characters_in
+from cellwright.jupyter.documents.backing import Acknowledged
+from cellwright.jupyter.files.paths import DocPath, NotebookPath
+from cellwright.jupyter.kernels.executions import ExecutionView
+from cellwright.jupyter.model import (
+    CellType,
+    DataOutput,
+    ErrorOutput,
+    FileListing,
+    JsonObject,
+    NewCell,
+    Output,
+    StreamOutput,
+)
+from cellwright.jupyter.notebooks.notebook import LiveNotebook
+from cellwright.jupyter.notebooks.shapes import MAX_PICTURES, shape_execution
 from cellwright.jupyter.service import LiveNotebooks, code_cells, wait_seconds
-from cellwright.jupyter.shapes import shape_execution
+from cellwright.notebook.addressing import CellRange
+from cellwright.notebook.run import RunStatus
 
-Path = Annotated[str, Field(description="notebook, relative to the server's root")]
-Wait = Annotated[float, Field(description="seconds to wait; a longer run goes on, ask get_execution")]
-OutputSize = Annotated[int, Field(alias="maxCellOutputSize", ge=1, description="characters kept of each output")]
+Path = Annotated[str, Field(description="notebook")]
+Wait = Annotated[float, Field(description="seconds to wait; then ask get_execution")]
+OutputSize = Annotated[int, Field(alias="maxCellOutputSize", ge=1, description="characters of each output")]
+CellKind = Literal["code", "markdown", "raw"]
 DEFAULT_OUTPUT_SIZE = 2_000
-DEFAULT_WAIT = 120.0
+DEFAULT_WAIT = 120
 SMALL_CHARACTERS = 100_000
+OTHER_DATA = 8
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Range:
+    """By index (end exclusive; without it one cell) or id, or [12] as id."""
+
+    start: int | None = None
+    end: int | None = None
+    id: str | None = None
+
+    def checked(self) -> CellRange:
+        return CellRange(self.start, self.end, self.id)
+
+
+@dataclass(frozen=True)
+class Insertion:
+    content: str
+    type: CellKind = "code"
+
+    def cell(self) -> NewCell:
+        return NewCell(self.content, CellType(self.type))
 
 
 def author_of(call: Call) -> str:
@@ -39,7 +77,7 @@ def known(acknowledged: Acknowledged) -> JsonObject:
     return {"live": acknowledged.live, "saved": acknowledged.saved}
 
 
-def places(notebook: Notebook, ids: list[str]) -> list[JsonObject]:
+def places(notebook: LiveNotebook, ids: list[str]) -> list[JsonObject]:
     """Where cells are now, and their revisions: what the next call needs."""
     found: list[JsonObject] = []
     for cell_id in ids:
@@ -53,29 +91,70 @@ def places(notebook: Notebook, ids: list[str]) -> list[JsonObject]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class NotBegun:
+    """A run that was to follow an edit and did not begin."""
+
+    error: CellwrightError
+
+    def told(self, done: object) -> JsonObject:
+        """The failure beside what is done, which a repeated call would do once more."""
+        hint = f"{done}, and that stands: do not repeat this call, run the cells with execute_nb_cells"
+        return {
+            **self.error.as_json(),
+            "hint": f"{hint}. {self.error.hint}" if self.error.hint else hint,
+            "retryable": False,
+        }
+
+
 async def run_if_asked(
     notebooks: LiveNotebooks, call: Call, path: NotebookPath, ids: list[str], *, wanted: bool, wait: float
-) -> ExecutionView | None:
+) -> ExecutionView | NotBegun | None:
     """Run the code cells among these, if that was asked for and there are any."""
     if not wanted:
         return None
-    async with notebooks.open(call, path) as document:
-        runnable = code_cells(document.view, ids)
-    return await notebooks.run(call, path, runnable, wait_seconds(wait)) if runnable else None
+    try:
+        async with notebooks.open(call, path) as document:
+            runnable = code_cells(document.view, ids)
+        return await notebooks.run(call, path, runnable, wait_seconds(wait)) if runnable else None
+    except CellwrightError as error:
+        # What came before it is acknowledged: a failure of the whole call would have it done again.
+        return NotBegun(error)
+
+
+def how_it_went(view: ExecutionView) -> str:
+    """A run in a sentence, with exact counts of cells."""
+    count = len(view.states)
+    cells = counted(count, "code cell")
+    if view.state is RunStatus.DONE:
+        return f"Ran {cells}"
+    counts = Counter(state.value.replace("_", " ") for state in view.states)
+    told = ", ".join(f"{number} {state}" for state, number in counts.items())
+    return f"{view.state.value}: {cells}" if count == 1 else f"{view.state.value}: of {cells} {told}"
 
 
 async def with_run(
-    done: JsonObject, view: ExecutionView | None, path: DocPath | None, limit: int
+    notebooks: LiveNotebooks,
+    call: Call,
+    done: JsonObject,
+    view: ExecutionView | NotBegun | None,
+    path: DocPath | None,
+    limit: int,
 ) -> Reply[dict[str, Any]]:
     """A result that ends with a run: its outputs, its pictures, and the truth about how it went."""
-    if view is None:
-        return Reply({**done, "executed": False, "execution_results": []})
+    if view is None or isinstance(view, NotBegun):
+        failure = {} if view is None else {"status": RunStatus.NOT_RUN.value, "error": view.told(done["message"])}
+        return Reply({**done, "executed": False, "execution_results": [], **failure}, failed=view is not None)
     size = sum(weight(cell.outputs) for cell in view.cells)
-    shaped, pictures = await off_the_loop(size, shape_execution, view, path, limit)
+    outputs = [output for cell in view.cells for output in cell.outputs]
+    fitted = await notebooks.pictures.in_outputs(outputs, MAX_PICTURES, call.principal.id)
+    shaped, pictures = await off_the_loop(size, shape_execution, view, path, limit, fitted)
     if not view.state.ended:
-        shaped["next"] = f"still running: get_execution('{view.id}') has the rest, cancel_execution stops it"
+        shaped["cursor"] = view.cursor()
+        rest = f"get_execution('{view.id}', since='{shaped['cursor']}')"
+        shaped["next"] = f"still running: {rest} has what comes, cancel_execution stops it"
     data = {**done, "executed": True, **shaped}
-    return Reply(data, content_of(data, pictures), failed=view.failed)
+    return Reply(data, content_of(pictures), failed=view.failed)
 
 
 async def off_the_loop(size: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
@@ -95,16 +174,50 @@ def weight(outputs: Sequence[Output]) -> int:
             case ErrorOutput():
                 total += sum(len(line) for line in output.traceback)
             case DataOutput():
-                total += sum(len(value) for value in output.data.values() if isinstance(value, str))
+                # Data that is no text takes several times as long for each of its characters.
+                texts = [value for value in output.data.values() if isinstance(value, str)]
+                others = [value for value in output.data.values() if not isinstance(value, str)]
+                total += sum(map(len, texts)) + OTHER_DATA * characters_in(others, SMALL_CHARACTERS)
             case _:
-                total += 1
+                total += characters_in(output, SMALL_CHARACTERS)
     return total
 
 
-def content_of(data: object, pictures: list[Image]) -> tuple[str | Image | Link, ...] | None:
-    """None where the data alone says everything."""
-    return (compact(data), *pictures) if pictures else None
+def content_of(pictures: list[Image]) -> tuple[Content, ...] | None:
+    """The data and the pictures beside it; None where the data alone says everything."""
+    return (DataAsText(), *pictures) if pictures else None
+
+
+def not_all(folder: str) -> str:
+    """What an answer says when a walk ended before it had seen everything."""
+    return (
+        f"there are too many folders below {folder or 'the workspace'} to look into all of them; name one further down"
+    )
 
 
 def compact(data: object) -> str:
     return to_json(data).decode("utf-8")
+
+
+def how_old(listing: FileListing) -> JsonObject:
+    """What a list of files says of itself where it is not of this moment."""
+    return {} if listing.age_seconds is None else {"age_seconds": round(listing.age_seconds, 1)}
+
+
+async def kernel_left(notebooks: LiveNotebooks, call: Call, path: NotebookPath, how_to_end: str) -> JsonObject:
+    """What an answer says of the kernel that goes on for a notebook, if there is one. Starts nothing."""
+    connected = notebooks.in_use(call)
+    if connected is None:
+        return {}
+    try:
+        session = await connected.found.jupyter.kernels.session_of(path)
+    except Forbidden as denied:
+        return {"kernel": {"state": "unknown", "note": f"whether one goes on is not shown: {denied.message}"}}
+    except CellwrightError as error:
+        return {
+            "kernel": {"state": "unknown", "note": f"Jupyter did not say whether a kernel goes on: {error.message}"}
+        }
+    if session is None or session.kernel is None:
+        return {}
+    kernel = session.kernel
+    return {"kernel": {"id": kernel.id, "state": kernel.state, "note": f"goes on; {how_to_end} ends it"}}

@@ -1,18 +1,22 @@
 """Toolset `editing`: small, exact changes inside a notebook, taking them back, and finding things in many."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from cellwright.core.clean import clean
+from cellwright.core.errors import InvalidArgument
+from cellwright.core.text.clean import clean
+from cellwright.core.text.counting import counted
 from cellwright.core.toolset import Reply, Toolset, read, write
 from cellwright.core.types import Call
+from cellwright.jupyter.edits.replacing import ReplacedText, replace_in_all, replace_in_cell
+from cellwright.jupyter.edits.undo import undo
+from cellwright.jupyter.files.paths import NotebookPath
+from cellwright.jupyter.inside.permitted import require_run
 from cellwright.jupyter.model import JsonObject
-from cellwright.jupyter.notebook import Notebook
-from cellwright.jupyter.paths import NotebookPath
-from cellwright.jupyter.ranges import CellRange
-from cellwright.jupyter.service import LiveNotebooks, require_run, wait_seconds
-from cellwright.jupyter.textdiff import difference
+from cellwright.jupyter.notebooks.notebook import LiveNotebook
+from cellwright.jupyter.service import LiveNotebooks, wait_seconds
 from cellwright.jupyter.tools.common import (
     DEFAULT_OUTPUT_SIZE,
     DEFAULT_WAIT,
@@ -23,16 +27,19 @@ from cellwright.jupyter.tools.common import (
     known,
     places,
     run_if_asked,
-    with_run,
 )
-from cellwright.jupyter.tools.notebooks import Range
 from cellwright.jupyter.tools.proposing import Propose, proposed
+from cellwright.jupyter.tools.rearranging import clear_nb_outputs, move_nb_cells, split_join_nb_cells
+from cellwright.jupyter.tools.running import with_rest
 from cellwright.jupyter.tools.search import search_nbs
-from cellwright.jupyter.undo import undo
+from cellwright.notebook.addressing import CellRange
+from cellwright.notebook.textdiff import difference
 
 DIFF_LINES = 40
+DIFF_HEAD = 2
+"""Lines above a difference that say what was compared."""
 
-Cell = Annotated[str | int, Field(description="id or index")]
+Cell = Annotated[str | int, Field(description="id, index, or [12] as people see it")]
 
 
 def one_cell(cell: str | int) -> CellRange:
@@ -40,9 +47,21 @@ def one_cell(cell: str | int) -> CellRange:
 
 
 def short_diff(before: str, after: str) -> str:
-    lines = difference(before, after).splitlines()
+    return _first_lines(difference(before, after).splitlines())
+
+
+def _diff_of(ids: Sequence[str], changed: Sequence[ReplacedText]) -> str:
+    """What became of the cells; of several, each under its id."""
+    if len(changed) == 1:
+        return short_diff(changed[0].before, changed[0].after)
+    pairs = zip(ids, changed, strict=True)
+    diffs = ((cell_id, difference(one.before, one.after).splitlines()[DIFF_HEAD:]) for cell_id, one in pairs)
+    return _first_lines([line for cell_id, lines in diffs for line in (f"cell {cell_id}", *lines)])
+
+
+def _first_lines(lines: Sequence[str]) -> str:
     return "\n".join(lines[:DIFF_LINES]) + (
-        f"\n… {len(lines) - DIFF_LINES} lines more" if len(lines) > DIFF_LINES else ""
+        f"\n… {counted(len(lines) - DIFF_LINES, 'more line')}" if len(lines) > DIFF_LINES else ""
     )
 
 
@@ -50,9 +69,9 @@ async def edit_nb_cell(
     notebooks: LiveNotebooks,
     call: Call,
     path: Path,
-    cell: Cell,
     old: str,
     new: str,
+    cell: Cell | None = None,
     replace_all: bool = False,
     expect: str | None = None,
     exec: bool = False,  # noqa: A002 - as the other tools call it
@@ -60,53 +79,40 @@ async def edit_nb_cell(
     timeout: Wait = DEFAULT_WAIT,  # noqa: ASYNC109
     propose: Propose = False,
 ) -> Reply[dict[str, Any]]:
-    """Replace literal text in one cell. It must occur exactly once, unless replace_all. The result is a diff."""
+    """Replace literal text in a cell, or without cell in all. It must occur exactly once, unless replace_all. The result is a diff."""
     wanted = exec and not propose
     if wanted:
         require_run(call)
     wait_seconds(timeout)
     checked = NotebookPath(path)
 
-    def change(view: Notebook) -> tuple[str, str, str, int]:
-        index = view.resolve([one_cell(cell)])[0]
-        before = view.head(index)
-        count = view.edit(one_cell(cell), old, new, every=replace_all, expect=expect, author=author_of(call))
-        cell_id = view.own_ids([index], author=author_of(call))[0] if wanted else before.id
-        return cell_id, before.source, view.head(index).source, count
+    if cell is None and expect is not None:
+        raise InvalidArgument("`expect` is the revision of one cell", hint="Name the cell, or leave expect out")
+
+    def change(view: LiveNotebook) -> tuple[list[str], list[ReplacedText]]:
+        author = author_of(call)
+        if cell is None:
+            changed = replace_in_all(view, old, new, every=replace_all, author=author)
+        else:
+            changed = replace_in_cell(view, one_cell(cell), old, new, every=replace_all, expect=expect, author=author)
+        indexes = [one.index for one in changed]
+        ids = view.own_ids(indexes, author=author) if wanted else [view.id_at(index) for index in indexes]
+        return ids, changed
 
     async with notebooks.edit(call, checked, propose=propose) as (document, proposal):
-        (cell_id, before, after, count), told = await document.change(change)
-        where = places(document.view, [cell_id])
+        (ids, changed), told = await document.change(change)
+        where = places(document.view, ids)
+    count = sum(one.count for one in changed)
     done: JsonObject = {
-        "message": f"Replaced {count} occurrences",
+        "message": f"Replaced {counted(count, 'occurrence')}",
         "replaced": count,
-        "diff": clean(short_diff(before, after)).text,
+        "diff": clean(_diff_of(ids, changed)).text,
         "cells": where,
         **known(told),
         **proposed(proposal),
     }
-    view = await run_if_asked(notebooks, call, checked, [cell_id], wanted=wanted, wait=timeout)
-    return await with_run(done, view, checked, max_cell_output_size)
-
-
-async def move_nb_cells(
-    notebooks: LiveNotebooks,
-    call: Call,
-    path: Path,
-    ranges: list[Range],
-    position: Annotated[int, Field(description="index before which they go, as it is now; -1 is the end")],
-    expect: dict[str, str] | None = None,
-    propose: Propose = False,
-) -> dict[str, Any]:
-    """Move cells, with their outputs, keeping their order and ids. expect: {cell id: revision}."""
-    checked = NotebookPath(path)
-    named = [one.checked() for one in ranges]
-    async with notebooks.edit(call, checked, propose=propose) as (document, proposal):
-        ids, told = await document.change(
-            lambda view: view.move(named, position, expect=expect, author=author_of(call))
-        )
-        where = places(document.view, ids)
-    return {"message": f"Moved {len(ids)} cells", "cells": where, **known(told), **proposed(proposal)}
+    view = await run_if_asked(notebooks, call, checked, ids, wanted=wanted, wait=timeout)
+    return await with_rest(notebooks, call, checked, done, view, max_cell_output_size)
 
 
 async def undo_nb_edit(notebooks: LiveNotebooks, call: Call, path: Path) -> dict[str, Any]:
@@ -120,8 +126,10 @@ async def undo_nb_edit(notebooks: LiveNotebooks, call: Call, path: Path) -> dict
 
 def editing_toolset(notebooks: LiveNotebooks) -> Toolset:
     tools = (
-        write(edit_nb_cell, long=True),
+        write(edit_nb_cell, long="exec"),
         write(move_nb_cells),
+        write(split_join_nb_cells),
+        write(clear_nb_outputs),
         write(undo_nb_edit),
         read(search_nbs, long=True),
     )

@@ -5,20 +5,26 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from cellwright.core.clean import clean
-from cellwright.core.errors import NotFound, Unavailable
+from cellwright.core.errors import Conflict, InvalidArgument, NotFound, Unavailable
+from cellwright.core.text.clean import clean
+from cellwright.core.text.cutting import cut_text
 from cellwright.core.toolset import Reply, Toolset, read, run
 from cellwright.core.types import Call
-from cellwright.jupyter.executions import Job
-from cellwright.jupyter.kernel_queue import KernelQueue
+from cellwright.jupyter.files.paths import NotebookPath
+from cellwright.jupyter.inside.permitted import require_run
+from cellwright.jupyter.kernels.executions import CellJob
+from cellwright.jupyter.kernels.interpreter import python_and_packages
+from cellwright.jupyter.kernels.queue import KernelQueue
 from cellwright.jupyter.model import JsonObject, StreamOutput
-from cellwright.jupyter.paths import NotebookPath
-from cellwright.jupyter.service import LiveNotebooks, require_run, wait_seconds
-from cellwright.jupyter.shapes import cut_text
-from cellwright.jupyter.tools.common import DEFAULT_OUTPUT_SIZE, OutputSize, Path, Wait, with_run
+from cellwright.jupyter.service import LiveNotebooks, wait_seconds
+from cellwright.jupyter.tools.common import DEFAULT_OUTPUT_SIZE, OutputSize, Path, Wait, how_it_went, with_run
 
 INSPECT_SECONDS = 30.0
 VALUE_CHARACTERS = 300
+LONGEST_NAME = 1_000
+"""No package has a longer one, and none is found by a part that is cut here."""
+_DASHES = str.maketrans("_.", "--")
+SHOWN_PACKAGES = 200
 
 # Runs in the person's Python kernel in a namespace of its own: it leaves no name behind, `_` neither, and does not mind what the
 # notebook calls `print` or `type`. Prints one line of JSON.
@@ -67,11 +73,14 @@ async def get_execution(
     execution_id: str,
     timeout: Wait = 0.0,  # noqa: ASYNC109 - as the other tools call it
     max_cell_output_size: OutputSize = DEFAULT_OUTPUT_SIZE,
+    since: Annotated[str | None, Field(description="cursor of your last answer: only what is new")] = None,
 ) -> Reply[dict[str, Any]]:
     """How a run is doing and its outputs so far; waits up to timeout seconds for its end."""
     execution = notebooks.executions.get(call.principal.id, execution_id)
-    view = await execution.wait(wait_seconds(timeout), call.report)
-    return await with_run({"message": f"{view.state.value}: {len(view.cells)} cells"}, view, None, max_cell_output_size)
+    execution.view(since)  # An unknown cursor is refused before the wait, not after it.
+    await execution.wait(wait_seconds(timeout), call.report)
+    view = execution.view(since)
+    return await with_run(notebooks, call, {"message": how_it_went(view)}, view, None, max_cell_output_size)
 
 
 async def cancel_execution(
@@ -81,10 +90,8 @@ async def cancel_execution(
     max_cell_output_size: OutputSize = DEFAULT_OUTPUT_SIZE,
 ) -> Reply[dict[str, Any]]:
     """Interrupt a run of yours, or take it from the queue. What it has put out so far is kept."""
-    view = await notebooks.executions.get(call.principal.id, execution_id).cancel()
-    reply = await with_run(
-        {"message": f"{view.state.value}: {len(view.cells)} cells"}, view, None, max_cell_output_size
-    )
+    view = await notebooks.cancel(call, execution_id)
+    reply = await with_run(notebooks, call, {"message": how_it_went(view)}, view, None, max_cell_output_size)
     # Interrupting is what was asked for: that the run did not end well is no failure of this call.
     return Reply(reply.data, reply.content, failed=False)
 
@@ -100,6 +107,16 @@ async def interrupt_nb_kernel(notebooks: LiveNotebooks, call: Call, path: Path) 
     return {"message": f"Interrupted the kernel of {checked}", "kernel_id": session.kernel.id}
 
 
+async def shutdown_nb_kernel(notebooks: LiveNotebooks, call: Call, path: Path) -> dict[str, Any]:
+    """End the notebook's kernel, its variables and what runs in it. The next run starts a new one."""
+    checked = NotebookPath(path)
+    ended = await notebooks.shut_down(call, checked)
+    if ended is None:
+        return {"message": f"{checked} has no running kernel", "kernel_id": None}
+    shared = f", in which {', '.join(ended.others[:5])} ran too" if ended.others else ""
+    return {"message": f"Shut down the kernel of {checked}{shared}", "kernel_id": ended.kernel.id}
+
+
 async def inspect_variables(
     notebooks: LiveNotebooks,
     call: Call,
@@ -112,7 +129,7 @@ async def inspect_variables(
     if language != "python":
         return await _inspected(queue, names, language)
     code = _look(names or [])
-    execution = queue.submit(call.principal.id, [Job(lambda: code, store_history=False)])
+    execution = queue.submit(call.principal.id, [CellJob(lambda: code, store_history=False)])
     view = await execution.wait(INSPECT_SECONDS)
     text = "".join(output.text for output in view.cells[0].outputs if isinstance(output, StreamOutput))
     try:
@@ -133,7 +150,7 @@ async def _inspected(queue: KernelQueue, names: list[str] | None, language: str)
     for name in names or ():
         found = await queue.kernel.inspect(name, len(name))
         text = str((found or {}).get("text/plain", ""))
-        shown[name] = {"value": cut_text(clean(text).text, VALUE_CHARACTERS)[0]} if found else None
+        shown[name] = {"value": cut_text(clean(text).text, VALUE_CHARACTERS)} if found else None
     return {"language": language, "variables": shown}
 
 
@@ -145,17 +162,74 @@ async def complete_code(
     cursor: Annotated[int | None, Field(description="position in code; its end if not given")] = None,
 ) -> dict[str, Any]:
     """What the notebook's running kernel would complete at the cursor: names, attributes, files."""
+    place = len(code) if cursor is None else cursor
+    if not 0 <= place <= len(code):
+        # Kernels do not answer such a question at all.
+        raise InvalidArgument(
+            f"cursor {place} is not in the code, which has {len(code)} characters",
+            hint=f"give 0 to {len(code)}, or leave it out for the end",
+        )
     queue = await _running_queue(notebooks, call, NotebookPath(path))
-    found = await queue.kernel.complete(code, len(code) if cursor is None else cursor)
+    found = await queue.kernel.complete(code, place)
     return {"matches": [clean(match).text for match in found.matches[:100]], "start": found.start, "end": found.end}
 
 
+async def kernel_environment(
+    notebooks: LiveNotebooks,
+    call: Call,
+    path: Path,
+    filter: Annotated[str, Field(description="part of a package's name")] = "",  # noqa: A002 - what it does
+) -> dict[str, Any]:
+    """Interpreter and installed packages of the notebook's running kernel. Leaves no trace in it; not while it is busy."""
+    queue = await _queue(notebooks, call, NotebookPath(path))
+    await _refuse_busy(notebooks, call, queue)
+    info = await queue.kernel.kernel_info()
+    about: JsonObject = {
+        "language": clean(info.language).text,
+        "version": clean(info.language_version).text,
+        "implementation": clean(info.implementation).text,
+    }
+    if info.language != "python":
+        return {**about, "packages": None, "note": "packages are known of Python kernels only"}
+    python, packages = await python_and_packages(queue.kernel)
+    part = _plain_name(filter.strip()[:LONGEST_NAME])
+    wanted = {name: version for name, version in packages.items() if part in _plain_name(name)}
+    shown = dict(list(wanted.items())[:SHOWN_PACKAGES])
+    about |= {"interpreter": python.executable, "prefix": python.prefix, "folder": python.folder}
+    about |= {"packages": shown, "matching": len(wanted), "installed": len(packages)}
+    if len(shown) < len(wanted):
+        about["note"] = f"{len(wanted) - len(shown)} more packages match: give a filter"
+    return about
+
+
+def _plain_name(name: str) -> str:
+    """Package names mean the same with dashes, dots and underscores."""
+    return name.lower().translate(_DASHES)
+
+
+async def _refuse_busy(notebooks: LiveNotebooks, call: Call, queue: KernelQueue) -> None:
+    kernels = (await notebooks.connected(call)).found.jupyter.kernels
+    if queue.busy or (await kernels.kernel(queue.kernel.kernel_id)).state == "busy":
+        raise Conflict(
+            f"kernel {queue.kernel.kernel_id} is busy: it answers when what runs now has ended",
+            hint="ask again then; interrupt_nb_kernel ends what runs",
+        )
+
+
 async def _running_queue(notebooks: LiveNotebooks, call: Call, path: NotebookPath) -> KernelQueue:
+    """The queue of the notebook's kernel, for what runs code of the caller's choice there."""
+    require_run(call, needed=())
+    return await _queue(notebooks, call, path)
+
+
+async def _queue(notebooks: LiveNotebooks, call: Call, path: NotebookPath) -> KernelQueue:
     """The queue of the notebook's kernel, if one runs: looking at things starts nothing."""
-    require_run(call)
     session = await (await notebooks.connected(call)).found.jupyter.kernels.session_of(path)
     if session is None:
-        raise NotFound(f"{path} has no running kernel", hint="execute_nb_cells starts one")
+        raise NotFound(
+            f"{path} has no running kernel",
+            hint="execute_nb_cells starts one; list_available_kernels shows in which interpreter",
+        )
     return await notebooks.queue(call, session)
 
 
@@ -164,7 +238,14 @@ def kernels_toolset(notebooks: LiveNotebooks) -> Toolset:
         read(get_execution, long=True),
         run(cancel_execution, long=False),
         run(interrupt_nb_kernel, long=False),
+        run(shutdown_nb_kernel, long=False),
         run(inspect_variables, destructive=False),
         run(complete_code, destructive=False, long=False),
+        read(kernel_environment),
     )
-    return Toolset("kernels", "runs that go on, interrupting, variables, completion", tools, notebooks)
+    return Toolset(
+        "kernels",
+        "runs that go on, interrupting and ending kernels, variables, packages, completion",
+        tools,
+        notebooks,
+    )

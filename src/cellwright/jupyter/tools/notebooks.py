@@ -7,36 +7,45 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from cellwright.core.budget import estimate_tokens
-from cellwright.core.errors import InvalidArgument
+from cellwright.core.errors import Forbidden, InvalidArgument
 from cellwright.core.resources import NOTEBOOK_VIEW
+from cellwright.core.text.budget import estimate_tokens
+from cellwright.core.text.clean import clean
+from cellwright.core.text.counting import counted
 from cellwright.core.toolset import Image, Reply, Toolset, read, run, write
 from cellwright.core.types import Call
-from cellwright.jupyter.model import CellType, FileInfo, FileKind, Found, JsonObject, KernelInfo, NewCell
-from cellwright.jupyter.notebook import Notebook, SourceChange
-from cellwright.jupyter.paths import DocPath, NotebookPath, folder_path, path_from_url
-from cellwright.jupyter.port import Documents
-from cellwright.jupyter.ranges import CellRange, runs_of
-from cellwright.jupyter.rooms import OpenDocument
-from cellwright.jupyter.service import LiveNotebooks, require_run, wait_seconds
-from cellwright.jupyter.shapes import MAX_PICTURES, shape_cell
+from cellwright.jupyter.files.paths import DocPath, NotebookPath, folder_path, path_from_url
+from cellwright.jupyter.inside.permitted import require_run
+from cellwright.jupyter.model import CellType, FileInfo, FileKind, FoundFile, JsonObject, KernelSpec
+from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
+from cellwright.jupyter.notebooks.shapes import MAX_PICTURES, filled, shape_cell
+from cellwright.jupyter.notebooks.whole import read_cell
+from cellwright.jupyter.port import Documents, JupyterKernels
+from cellwright.jupyter.service import LiveNotebooks, wait_seconds
 from cellwright.jupyter.tools.common import (
     DEFAULT_OUTPUT_SIZE,
     DEFAULT_WAIT,
+    CellKind,
+    Insertion,
     OutputSize,
     Path,
+    Range,
     Wait,
     author_of,
     compact,
     content_of,
+    how_old,
     known,
+    not_all,
     off_the_loop,
     places,
     run_if_asked,
     weight,
-    with_run,
 )
+from cellwright.jupyter.tools.creating import create_nb
 from cellwright.jupyter.tools.proposing import Propose, proposed
+from cellwright.jupyter.tools.running import execute_nb_cells, restart_nb_kernel, with_rest
+from cellwright.notebook.addressing import runs_of
 
 PAGE_TOKENS = 5_000
 PAGE_ENTRIES = 100
@@ -45,30 +54,20 @@ MAX_MAX_CELL_DATA = 1_000_000
 
 
 @dataclass(frozen=True)
-class Range:
-    """Cells by index (`end` exclusive; without it one cell) or by id."""
-
-    start: int | None = None
-    end: int | None = None
-    id: str | None = None
-
-    def checked(self) -> CellRange:
-        return CellRange(self.start, self.end, self.id)
-
-
-@dataclass(frozen=True)
 class Modification:
-    """New content for the cells of a range; `expect` is the revision they must still have."""
+    """expect: the revision they must have. metadata: entries to set, null removes one."""
 
     range: Range
-    content: str
+    content: str | None = None
     expect: str | None = None
+    type: CellKind | None = None
+    metadata: dict[str, Any] | None = None
 
-
-@dataclass(frozen=True)
-class Insertion:
-    content: str
-    type: Literal["code", "markdown", "raw"] = "code"
+    def change(self) -> SourceChange:
+        if self.content is None and self.type is None and self.metadata is None:
+            raise InvalidArgument("a modification says nothing", hint="Give content, type or metadata")
+        kind = None if self.type is None else CellType(self.type)
+        return SourceChange(self.range.checked(), self.content, kind, self.expect, self.metadata)
 
 
 async def get_base_url(notebooks: LiveNotebooks, call: Call) -> dict[str, str]:
@@ -83,25 +82,45 @@ async def nb_path_from_url(notebooks: LiveNotebooks, call: Call, url: str) -> di
 
 
 async def list_nbs(
-    notebooks: LiveNotebooks, call: Call, path: str = "", offset: Annotated[int, Field(ge=0)] = 0
+    notebooks: LiveNotebooks,
+    call: Call,
+    path: str = "",
+    offset: Annotated[int, Field(ge=0)] = 0,
+    brief: Annotated[bool, Field(description="only paths, sizes and times")] = False,
+    refresh: Annotated[bool, Field(description="ask the server anew: age_seconds tells how old the list is")] = False,
 ) -> dict[str, Any]:
-    """Notebooks below a folder, recursively. A long list comes in pages: go on with next_offset."""
+    """Notebooks below a folder, recursively, by paths from the server's root. A long list has pages: go on with next_offset."""
     connected = await notebooks.connected(call)
     documents = connected.found.jupyter.documents
-    listed = await documents.find(folder_path(path or connected.found.folder), ".ipynb")
+    listing = await documents.listing(folder_path(path or connected.found.folder), ".ipynb", refresh=refresh)
+    listed = listing.files
+    pages = await documents.pages()
     page: list[JsonObject] = []
     left = PAGE_TOKENS
     for info in await documents.describe(listed[offset : offset + PAGE_ENTRIES]):
-        entry = _listed(info, documents.url)
+        entry = _brief(info) if brief else _listed(info, pages)
         left -= estimate_tokens(compact(entry))
         if left < 0 and page:
             break
         page.append(entry)
     following = offset + len(page)
-    return {"notebooks": page, "total": len(listed), "next_offset": following if following < len(listed) else None}
+    answer: dict[str, Any] = {"notebooks": page, "total": len(listed), **how_old(listing)}
+    if not listed.complete:
+        # Then nobody knows how many there are.
+        answer |= {"total": None, "note": listing.cut or not_all(path)}
+    answer["next_offset"] = following if following < len(listed) else None
+    return filled(answer) | {"url_of": _url_of(pages)} if brief else answer
 
 
-def _listed(info: FileInfo, base_url: str) -> JsonObject:
+def _brief(info: FileInfo) -> JsonObject:
+    return {"path": info.path, "size": info.size, "last_modified": info.last_modified.isoformat(timespec="seconds")}
+
+
+def _url_of(pages: str | None) -> str:
+    return f"{pages}/PATH" if pages else "this server shows no pages"
+
+
+def _listed(info: FileInfo, pages: str | None) -> JsonObject:
     return {
         "path": info.path,
         "name": info.name,
@@ -109,7 +128,7 @@ def _listed(info: FileInfo, base_url: str) -> JsonObject:
         "created": info.created.isoformat(),
         "size": info.size,
         "writable": info.writable,
-        "url": f"{base_url}/notebooks/{DocPath(info.path).quoted}",
+        "url": f"{pages}/{DocPath(info.path).quoted}" if pages else None,
     }
 
 
@@ -124,14 +143,14 @@ async def get_nb_stat(
     checked = NotebookPath(path)
     connected = await notebooks.connected(call)
     jupyter = connected.found.jupyter
-    info, session = await asyncio.gather(_info(jupyter.documents, checked), jupyter.kernels.session_of(checked))
+    info, kernel = await asyncio.gather(_info(jupyter.documents, checked), _kernel_of(jupyter.kernels, checked))
     async with connected.rooms.notebook(checked) as document:
         page = document.view.outline_page(offset) if outline else None
         stat: JsonObject = {
             "path": checked.text,
             "cell_count": document.view.cell_count,
             "last_modified": info.last_modified.isoformat(),
-            "kernel": _kernel(session.kernel) if session and session.kernel else None,
+            **kernel,
             "live": document.live,
             "people": list(document.others),
         }
@@ -142,12 +161,18 @@ async def get_nb_stat(
 
 async def _info(documents: Documents, path: NotebookPath) -> FileInfo:
     """From the disk where that is possible, which is a tenth of the server's work for an answer."""
-    described = await documents.describe([Found(path.text, FileKind.NOTEBOOK)])
+    described = await documents.describe([FoundFile(path.text, FileKind.NOTEBOOK)])
     return described[0] if described else await documents.stat(path)
 
 
-def _kernel(kernel: KernelInfo) -> JsonObject:
-    return {"name": kernel.name, "id": kernel.id, "state": kernel.state}
+async def _kernel_of(kernels: JupyterKernels, path: NotebookPath) -> JsonObject:
+    """The notebook's kernel, None if it has none; who may not know that is told so."""
+    try:
+        session = await kernels.session_of(path)
+    except Forbidden as denied:
+        return {"kernel": None, "kernel_note": f"whether it has one is not shown: {denied.message}"}
+    kernel = session.kernel if session else None
+    return {"kernel": {"name": kernel.name, "id": kernel.id, "state": kernel.state} if kernel else None}
 
 
 async def read_nb_cells(
@@ -156,7 +181,9 @@ async def read_nb_cells(
     path: Path,
     ranges: list[Range] | None = None,
     max_cell_data: Annotated[int, Field(alias="maxCellData", ge=1, le=MAX_MAX_CELL_DATA)] = 2_048,
-    outputs: Literal["full", "summary", "none"] = "full",
+    outputs: Annotated[
+        Literal["full", "summary", "none"], Field(description="summary and none leave out what is empty")
+    ] = "full",
 ) -> Reply[dict[str, Any]]:
     """Read cells as they are now, also unsaved edits of people. Long sources and outputs are cut to maxCellData; pictures are shown."""
     checked = NotebookPath(path)
@@ -167,11 +194,11 @@ async def read_nb_cells(
         wanted = list(range(view.cell_count)) if ranges is None else view.resolve([one.checked() for one in ranges])
         left = PAGE_TOKENS
         for index in wanted:
-            cell = view.cell_at(index)
-            size = weight(cell.outputs)
-            made, shown = await off_the_loop(
-                size, shape_cell, cell, checked, max_cell_data, outputs, MAX_PICTURES - len(pictures)
-            )
+            cell = await read_cell(view, index)
+            size = len(cell.source) + weight(cell.outputs)
+            room = MAX_PICTURES - len(pictures) if outputs == "full" else 0
+            fitted = await notebooks.pictures.in_outputs(cell.outputs, room, call.principal.id)
+            made, shown = await off_the_loop(size, shape_cell, cell, checked, max_cell_data, outputs, fitted, room)
             left -= estimate_tokens(compact(made))
             if left < 0 and cells:
                 break
@@ -182,12 +209,14 @@ async def read_nb_cells(
         "path": checked.text,
         "cells": cells,
         "truncated": len(cells) < len(wanted) or any(_is_cut(cell) for cell in cells),
-        "max_cell_data": max_cell_data,
-        "live": live,
     }
+    if outputs == "full":
+        data["max_cell_data"] = max_cell_data
+    if outputs == "full" or not live:
+        data["live"] = live
     if len(cells) < len(wanted):
         data["next"] = _following(wanted[len(cells) :])
-    return Reply(data, content_of(data, pictures))
+    return Reply(data, content_of(pictures))
 
 
 def _following(left: Sequence[int]) -> JsonObject:
@@ -200,8 +229,8 @@ def _following(left: Sequence[int]) -> JsonObject:
 
 
 def _is_cut(cell: JsonObject) -> bool:
-    truncated = cell["truncated"]
-    return bool(truncated["source"] or any(truncated["outputs"]))
+    truncated = cell.get("truncated", {})
+    return bool(truncated.get("source") or any(truncated.get("outputs", ())))
 
 
 async def modify_nb_cells(
@@ -214,31 +243,53 @@ async def modify_nb_cells(
     timeout: Wait = DEFAULT_WAIT,  # noqa: ASYNC109 - the contract's name
     propose: Propose = False,
 ) -> Reply[dict[str, Any]]:
-    """Give cells new content and run them. Only what differs changes: people typing there keep their text. expect refuses stale edits."""
-    wanted = exec and not propose
+    """Give cells new content and run them; or a type, or metadata (tags). Only what differs changes: what people type there stays."""
+    wanted = exec and not propose and any(one.content is not None for one in modifications)
     if wanted:
         require_run(call)
     wait_seconds(timeout)
     checked = NotebookPath(path)
-    changes = [SourceChange(one.range.checked(), one.content, expect=one.expect) for one in modifications]
+    changes = [one.change() for one in modifications]
 
-    def change(view: Notebook) -> list[str]:
+    def change(view: LiveNotebook) -> tuple[list[str], list[str], list[str]]:
+        rewritten = view.resolve([one.range for one in changes if one.source is not None])
+        lost = _lost_by_type(view, changes)
         ids = view.replace(changes, author=author_of(call))
-        indexes = view.resolve([one.range for one in changes])
-        return ids if not wanted or view.have_own_ids(indexes) else view.own_ids(indexes, author=author_of(call))
+        own = not wanted or view.have_own_ids(rewritten)
+        runnable = (
+            [view.id_at(index) for index in rewritten] if own else view.own_ids(rewritten, author=author_of(call))
+        )
+        return ids, runnable, lost
 
     async with notebooks.edit(call, checked, propose=propose) as (document, proposal):
-        ids, told = await document.change(change)
+        (ids, runnable, lost), told = await document.change(change)
         where = places(document.view, ids)
     done: JsonObject = {
-        "message": f"Modified {len(ids)} cells in {len(changes)} ranges",
+        "message": f"Modified {counted(len(ids), 'cell')} in {counted(len(changes), 'range')}",
         "modified_ranges": len(changes),
         "cells": where,
+        **({"removed": lost} if lost else {}),
         **known(told),
         **proposed(proposal),
     }
-    view = await run_if_asked(notebooks, call, checked, ids, wanted=wanted, wait=timeout)
-    return await with_run(done, view, checked, max_cell_output_size)
+    view = await run_if_asked(notebooks, call, checked, runnable, wanted=wanted, wait=timeout)
+    return await with_rest(notebooks, call, checked, done, view, max_cell_output_size)
+
+
+def _lost_by_type(view: LiveNotebook, changes: Sequence[SourceChange]) -> list[str]:
+    """What cells lose that are about to get another type: only code has outputs, and only other cells have attachments."""
+    lost: list[str] = []
+    for index in view.resolve([one.range for one in changes if one.cell_type is not None]):
+        cell = view.cell_at(index)
+        wanted = next(one.cell_type for one in changes if index in view.resolve([one.range]))
+        if cell.head.cell_type == wanted:
+            continue
+        gone = (
+            ("outputs", len(cell.outputs)),
+            ("attachments", len(cell.attachments) if wanted is CellType.CODE else 0),
+        )
+        lost += [f"{count} {what} of cell {cell.id}" for what, count in gone if count]
+    return lost
 
 
 async def insert_nb_cells(
@@ -258,13 +309,18 @@ async def insert_nb_cells(
         require_run(call)
     wait_seconds(timeout)
     checked = NotebookPath(path)
-    made = [NewCell(one.content, CellType(one.type)) for one in cells]
+    made = [one.cell() for one in cells]
     async with notebooks.edit(call, checked, propose=propose) as (document, proposal):
         ids, told = await document.change(lambda view: view.insert(position, made, author=author_of(call)))
         where = places(document.view, ids)
-    done: JsonObject = {"message": f"Inserted {len(ids)} cells", "cells": where, **known(told), **proposed(proposal)}
+    done: JsonObject = {
+        "message": f"Inserted {counted(len(ids), 'cell')}",
+        "cells": where,
+        **known(told),
+        **proposed(proposal),
+    }
     view = await run_if_asked(notebooks, call, checked, ids, wanted=wanted, wait=timeout)
-    return await with_run(done, view, checked, max_cell_output_size)
+    return await with_rest(notebooks, call, checked, done, view, max_cell_output_size)
 
 
 async def delete_nb_cells(
@@ -275,14 +331,14 @@ async def delete_nb_cells(
     expect: dict[str, str] | None = None,
     propose: Propose = False,
 ) -> dict[str, Any]:
-    """Delete cells; undo_nb_edit brings them back. All ranges mean the notebook as it is before. expect: {cell id: revision}."""
+    """Delete cells; undo_nb_edit brings them back. Ranges mean the notebook as it is before. expect: {cell id: revision}."""
     checked = NotebookPath(path)
     named = [one.checked() for one in ranges]
     async with notebooks.edit(call, checked, propose=propose) as (document, proposal):
         gone, told = await document.change(lambda view: view.delete(named, expect=expect, author=author_of(call)))
         left = document.view.cell_count
     return {
-        "message": f"Deleted {len(gone)} cells, {left} are left",
+        "message": f"Deleted {counted(len(gone), 'cell')}; {left} left",
         "deleted_cells": len(gone),
         "ids": gone,
         **known(told),
@@ -290,86 +346,33 @@ async def delete_nb_cells(
     }
 
 
-async def execute_nb_cells(
-    notebooks: LiveNotebooks,
-    call: Call,
-    path: Path,
-    ranges: list[Range],
-    max_cell_output_size: OutputSize = DEFAULT_OUTPUT_SIZE,
-    timeout: Wait = DEFAULT_WAIT,  # noqa: ASYNC109
-) -> Reply[dict[str, Any]]:
-    """Run cells in order in the notebook's kernel, the one people use. Stops at the first error; the rest is not_run."""
-    wait_seconds(timeout)
-    checked = NotebookPath(path)
-    require_run(call)
-    async with notebooks.open(call, checked) as document:
-        view = document.view
-        indexes = view.resolve([one.checked() for one in ranges])
-        code = [index for index in indexes if view.head(index).cell_type == CellType.CODE]
-        ids = await _own_ids(document, code, call)
-    if not ids:
-        raise InvalidArgument("none of these cells is a code cell", hint="get_nb_stat with outline shows which are")
-    ran = await notebooks.run(call, checked, ids, timeout)
-    done: JsonObject = {
-        "message": f"{ran.state.value}: {len(ids)} code cells",
-        "executed_ranges": len(ranges),
-        "executed_cells": sum(cell.state.value not in {"not_run", "queued"} for cell in ran.cells),
-    }
-    return await with_run(done, ran, checked, max_cell_output_size)
-
-
-async def _own_ids(document: OpenDocument[Notebook], indexes: Sequence[int], call: Call) -> list[str]:
-    """Ids by which these cells are found while they run; two cells of one id get one each."""
-    if document.view.have_own_ids(indexes):
-        return [document.view.id_at(index) for index in indexes]
-    # In one step with the resolving that came before: nothing was awaited since.
-    ids, _ = await document.change(lambda view: view.own_ids(indexes, author=author_of(call)))
-    return ids
-
-
-async def restart_nb_kernel(
-    notebooks: LiveNotebooks,
-    call: Call,
-    path: Path,
-    clear_outputs: bool = False,
-    exec: bool = True,  # noqa: A002
-    kernel_name: str | None = None,
-    max_cell_output_size: OutputSize = DEFAULT_OUTPUT_SIZE,
-    timeout: Wait = DEFAULT_WAIT,  # noqa: ASYNC109
-) -> Reply[dict[str, Any]]:
-    """Restart the notebook's kernel (variables are lost), then run all code cells in order unless exec is false."""
-    wait_seconds(timeout)
-    checked = NotebookPath(path)
-    await notebooks.restart(call, checked, kernel_name)
-    async with notebooks.open(call, checked) as document:
-        if clear_outputs:
-            await document.change(lambda view: view.clear_outputs(author=author_of(call)))
-        heads = document.view.outline() if exec else []
-        code = [index for index, head in enumerate(heads) if head.cell_type == CellType.CODE]
-        ids = await _own_ids(document, code, call)
-    done: JsonObject = {"message": "Restarted the kernel", "kernel_restarted": True, "outputs_cleared": clear_outputs}
-    view = await run_if_asked(notebooks, call, checked, ids, wanted=exec, wait=timeout)
-    return await with_run({**done, "cells_executed": view is not None}, view, checked, max_cell_output_size)
-
-
 async def list_available_kernels(notebooks: LiveNotebooks, call: Call) -> dict[str, Any]:
-    """Kernels that can be started, with their languages."""
+    """Kernels that can be started: language, interpreter and where it comes from. A notebook that names none runs in the default."""
     specs = await (await notebooks.connected(call)).found.jupyter.kernels.specs()
-    return {
-        "kernels": [
-            {
-                "name": spec.name,
-                "display_name": spec.display_name,
-                "language": spec.language,
-                "path": next(iter(spec.resources.values()), "").rpartition("/")[0],
-            }
-            for spec in specs
-        ]
+    listed: JsonObject = {"kernels": [_spec(spec) for spec in specs]}
+    if unusable := await notebooks.unusable_environments(call):
+        listed["unusable"] = [clean(reason).text for reason in unusable]
+    return listed
+
+
+def _spec(spec: KernelSpec) -> JsonObject:
+    shown: JsonObject = {
+        "name": spec.name,
+        "display_name": clean(spec.display_name).text,
+        "language": clean(spec.language).text,
+        "path": clean(next(iter(spec.resources.values()), "").rpartition("/")[0]).text,
+        "default": spec.is_default,
+        "from": clean(spec.origin).text or "installed for Jupyter",
     }
+    if spec.interpreter:
+        shown["interpreter"] = clean(spec.interpreter).text
+    if spec.version:
+        shown["version"] = clean(spec.version).text
+    return shown
 
 
 async def assign_nb_kernel(notebooks: LiveNotebooks, call: Call, path: Path, kernel_name: str) -> dict[str, Any]:
-    """Give the notebook another kernel. The old one, if it has one, is shut down and its variables are lost."""
+    """Give the notebook another kernel. The old one is shut down, its variables are lost."""
     checked = NotebookPath(path)
     await notebooks.assign(call, checked, kernel_name)
     message = f"{checked} now runs in {kernel_name}"
@@ -382,6 +385,7 @@ def notebooks_toolset(notebooks: LiveNotebooks) -> Toolset:
         read(nb_path_from_url),
         read(list_nbs),
         read(get_nb_stat),
+        write(create_nb),
         read(read_nb_cells, view=NOTEBOOK_VIEW),
         write(modify_nb_cells, long=True),
         write(insert_nb_cells, long=True),

@@ -1,29 +1,32 @@
 """Toolset `proposals`: edits that were made with `propose: true`, listed, compared, merged or dropped."""
 
+import json
 from collections.abc import Sequence
-from difflib import unified_diff
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from cellwright.core.budget import estimate_tokens
-from cellwright.core.clean import clean
-from cellwright.core.sight import pictured, seen
+from cellwright.core.text.budget import estimate_tokens
+from cellwright.core.text.clean import clean
+from cellwright.core.text.counting import counted
+from cellwright.core.text.sight import pictured, seen
 from cellwright.core.toolset import Toolset, read, write
 from cellwright.core.types import Call
+from cellwright.jupyter.edits.proposals import Proposal
+from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.model import JsonObject
-from cellwright.jupyter.paths import NotebookPath
-from cellwright.jupyter.proposals import Proposal
+from cellwright.jupyter.notebooks.shapes import told
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.threeway import CellChange, Met
 from cellwright.jupyter.tools.common import compact
+from cellwright.notebook.differences import unified
+from cellwright.notebook.merging import CellChange, Met
 
 PAGE_TOKENS = 4_500
 DIFF_LINES = 120
 DIFF_CHARACTERS = 6_000
 MAX_NAMED = 50
 
-ProposalId = Annotated[str, Field(description="as the edit or list_nb_proposals gave it")]
+ProposalId = Annotated[str, Field(description="from list_nb_proposals")]
 
 
 async def list_nb_proposals(notebooks: LiveNotebooks, call: Call, path: str | None = None) -> dict[str, Any]:
@@ -73,15 +76,13 @@ async def merge_nb_proposal(
     notebooks: LiveNotebooks,
     call: Call,
     proposal: ProposalId,
-    expect: Annotated[
-        str | None, Field(description="revision that show_nb_proposal gave; else nothing is merged")
-    ] = None,
+    expect: Annotated[str | None, Field(description="revision from show_nb_proposal")] = None,
 ) -> dict[str, Any]:
     """Put a proposal into the notebook. What people did meanwhile is kept; undo_nb_edit takes the merge back, part by part."""
     done = await notebooks.proposals.merge(call, await notebooks.desk(call), proposal, expect)
     ids = [change.id for change in done.changes]
     return {
-        "message": f"Merged into {done.proposal.path}: {len(ids)} cells"
+        "message": f"Merged into {done.proposal.path}: {counted(len(ids), 'cell')}"
         if ids
         else "The notebook has all of it already",
         "path": done.proposal.path.text,
@@ -111,15 +112,17 @@ def _shown(change: CellChange) -> JsonObject:
     before, after = change.before.source if change.before else "", change.after.source if change.after else ""
     shown: JsonObject = {"id": change.id, "change": list(change.kinds), "type": cell.cell_type if cell else ""}
     shown |= {"index": change.index, "new_index": change.new_index}
+    if "metadata" in change.kinds and change.after is not None:
+        shown["metadata"] = told(json.loads(change.after.metadata))
     return shown if before == after else {**shown, "diff": _diff(before, after)}
 
 
 def _diff(before: str, after: str) -> str:
-    made = list(unified_diff(pictured(before).splitlines(), pictured(after).splitlines(), lineterm="", n=2))[2:]
+    made = unified(pictured(before).splitlines(), pictured(after).splitlines())
     text = clean("\n".join(made[:DIFF_LINES])).text
     cut = text[:DIFF_CHARACTERS]
     if len(made) > DIFF_LINES or len(cut) < len(text):
-        cut += f"\n… cut: {len(made)} lines in all"
+        cut += f"\n… cut: {counted(len(made), 'line')} in all"
     return cut
 
 

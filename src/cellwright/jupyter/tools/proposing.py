@@ -6,7 +6,7 @@ from pydantic import Field
 
 from cellwright.jupyter.model import JsonObject
 
-Propose = Annotated[bool, Field(description="change a proposal, not the notebook; runs nothing; merge_nb_proposal")]
+Propose = Annotated[bool, Field(description="only propose it; see merge_nb_proposal")]
 
 
 def proposed(proposal: str | None) -> JsonObject:

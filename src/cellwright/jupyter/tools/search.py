@@ -8,31 +8,34 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from cellwright.core.clean import clean
 from cellwright.core.errors import CellwrightError, DeadlineExceeded, InvalidArgument
-from cellwright.core.sight import seen
+from cellwright.core.text.clean import clean
+from cellwright.core.text.cutting import cut_text
+from cellwright.core.text.sight import seen
 from cellwright.core.types import Call
+from cellwright.jupyter.files.paths import NotebookPath, folder_path
+from cellwright.jupyter.files.stored import stored_notebook
 from cellwright.jupyter.model import (
     DataOutput,
     ErrorOutput,
     FileInfo,
-    FileKind,
+    FileListing,
     JsonObject,
     Output,
     StreamOutput,
     joined,
     output_from_json,
 )
-from cellwright.jupyter.paths import NotebookPath, folder_path
-from cellwright.jupyter.ranges import at
-from cellwright.jupyter.reading import ReadableNotebook
+from cellwright.jupyter.notebooks.reading import ReadableNotebook
+from cellwright.jupyter.notebooks.whole import read_cell
 from cellwright.jupyter.service import Connected, LiveNotebooks
-from cellwright.jupyter.shapes import cell_uri, cut_text
+from cellwright.jupyter.tools.common import how_old
 
 if TYPE_CHECKING:
     from regex import Pattern
 
 SNIPPET_CHARACTERS = 160
+LONG_LINE = 10_000
 MAX_PATTERN = 500
 MATCH_SECONDS = 1.0
 SEARCH_SECONDS = 60.0
@@ -74,7 +77,7 @@ async def search_nbs(
     pattern = _pattern(query, regex=regex, case_sensitive=case_sensitive)
     search = Search(pattern, where, time.monotonic() + SEARCH_SECONDS)
     connected = await notebooks.connected(call)
-    files = await _files(connected, path)
+    files, listing = await _files(connected, path)
     open_now = {room.path for room in connected.rooms.open_rooms() if room.connected}
     hits: list[JsonObject] = []
     unread: list[str] = []
@@ -91,17 +94,20 @@ async def search_nbs(
             raise
         except CellwrightError:
             unread.append(file.path)
-    more = len(hits) >= limit or len(files) > MAX_NOTEBOOKS_SEARCHED
-    return {"hits": hits, "searched": searched, "unread": unread[:SHOWN_UNREAD], "more": more}
+    complete = listing is None or listing.files.complete
+    more = len(hits) >= limit or len(files) > MAX_NOTEBOOKS_SEARCHED or not complete
+    answer: JsonObject = {"hits": hits, "searched": searched, "more": more, **(how_old(listing) if listing else {})}
+    return {**answer, "unread": unread[:SHOWN_UNREAD]} if unread else answer
 
 
-async def _files(connected: Connected, path: str) -> Sequence[FileInfo]:
+async def _files(connected: Connected, path: str) -> tuple[Sequence[FileInfo], FileListing | None]:
+    """The notebooks to search, and the list they are from, if it is one."""
     documents = connected.found.jupyter.documents
     if path.endswith(".ipynb"):
-        return [await documents.stat(NotebookPath(path))]
-    found = await documents.find(folder_path(path or connected.found.folder), ".ipynb")
+        return [await documents.stat(NotebookPath(path))], None
+    listing = await documents.listing(folder_path(path or connected.found.folder), ".ipynb")
     # One more than are searched, to tell that there are more.
-    return await documents.describe(found[: MAX_NOTEBOOKS_SEARCHED + 1])
+    return await documents.describe(listing.files[: MAX_NOTEBOOKS_SEARCHED + 1]), listing
 
 
 async def _hits_in(
@@ -113,9 +119,12 @@ async def _hits_in(
             cells = await _live_cells(document.view)
         return await asyncio.to_thread(_hits, path, cells, search, most)
     if (file.size or 0) > MAX_SEARCHED_BYTES:
-        raise InvalidArgument(f"{path} has {file.size} bytes; at most {MAX_SEARCHED_BYTES} are searched")
+        raise InvalidArgument(
+            f"{path} has {file.size} bytes; at most {MAX_SEARCHED_BYTES} are searched",
+            hint="make it smaller: clear its outputs",
+        )
     # Reading the file is enough for what nobody has open, and opens no room.
-    content = (await connected.found.jupyter.documents.read(path, FileKind.NOTEBOOK)).content
+    content = await stored_notebook(connected.found.jupyter.documents, path)
     # In a thread, by an engine that lets others run meanwhile and gives up in time: the pattern may be anything.
     return await asyncio.to_thread(lambda: _hits(path, _cells_of(content), search, most))
 
@@ -124,16 +133,16 @@ async def _live_cells(view: ReadableNotebook) -> list[CellText]:
     """All cells of an open notebook, with turns for others in between: only here may the document be read."""
     cells: list[CellText] = []
     while len(cells) < view.cell_count:
-        for index in range(len(cells), min(len(cells) + CELLS_AT_ONCE, view.cell_count)):
-            cell = view.cell(at(index))
-            cells.append((cell.id, cell.source, cell.outputs))
-        await asyncio.sleep(0)
+        cell = await read_cell(view, len(cells))
+        cells.append((cell.id, cell.source, cell.outputs))
+        if len(cells) % CELLS_AT_ONCE == 0:
+            await asyncio.sleep(0)
     return cells
 
 
 def _pattern(query: str, *, regex: bool, case_sensitive: bool) -> "Pattern[str]":
     if not query or len(query) > MAX_PATTERN:
-        raise InvalidArgument(f"query must have 1 to {MAX_PATTERN} characters")
+        raise InvalidArgument(f"query must have 1 to {MAX_PATTERN} characters", hint="search for a shorter part of it")
     import regex as engine  # noqa: PLC0415 - it takes a while to load, and most never search
 
     try:
@@ -166,7 +175,7 @@ def _hits(path: NotebookPath, cells: list[CellText], search: Search, most: int) 
             for number, line in _matching_lines(text, search.pattern):
                 if len(found) >= most:
                     return found
-                snippet = cut_text((seen if kind == "source" else clean)(line.strip()).text, SNIPPET_CHARACTERS)[0]
+                snippet = cut_text((seen if kind == "source" else clean)(line).text, SNIPPET_CHARACTERS)
                 found.append(
                     {
                         "path": path.text,
@@ -175,7 +184,6 @@ def _hits(path: NotebookPath, cells: list[CellText], search: Search, most: int) 
                         "where": kind,
                         "line": number,
                         "snippet": snippet,
-                        "uri": cell_uri(path, cell_id),
                     }
                 )
     return found
@@ -184,13 +192,21 @@ def _hits(path: NotebookPath, cells: list[CellText], search: Search, most: int) 
 def _matching_lines(text: str, pattern: "Pattern[str]") -> Iterator[tuple[int, str]]:
     try:
         for number, line in enumerate(text.split("\n"), 1):
-            if pattern.search(line, timeout=MATCH_SECONDS, concurrent=True):
-                yield number, line
+            if hit := pattern.search(line, timeout=MATCH_SECONDS, concurrent=True):
+                yield number, _near(line, hit.start())
     except TimeoutError:
         raise DeadlineExceeded(
             f"the expression took more than {MATCH_SECONDS:g} s on one line",
             hint="write it without nested repetition, or search literally with regex: false",
         ) from None
+
+
+def _near(line: str, place: int) -> str:
+    """The line, or of a very long one what stands around the place: cleaning megabytes for a snippet takes many times their memory."""
+    if len(line) <= LONG_LINE:
+        return line.strip()
+    start, end = max(0, place - SNIPPET_CHARACTERS // 2), place + SNIPPET_CHARACTERS // 2
+    return f"{'…' if start else ''}{line[start:end].strip()}{'…' if end < len(line) else ''}"
 
 
 def _texts(output: Output) -> list[str]:

@@ -5,11 +5,12 @@ from typing import Any
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.toolset import Toolset, read, write
 from cellwright.core.types import Call
+from cellwright.jupyter.documents.rooms import OpenRoom
+from cellwright.jupyter.files.paths import DocPath, NotebookPath, folder_path
+from cellwright.jupyter.inside.permitted import ENDING, require_run
 from cellwright.jupyter.model import FileKind, JsonObject, RoomKind
-from cellwright.jupyter.paths import DocPath, NotebookPath, folder_path
-from cellwright.jupyter.rooms import OpenRoom
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.common import Path
+from cellwright.jupyter.tools.common import Path, kernel_left
 
 
 async def query_nb_sessions(notebooks: LiveNotebooks, call: Call, root_path: str = "") -> dict[str, Any]:
@@ -38,9 +39,17 @@ async def _check_folder(notebooks: LiveNotebooks, call: Call, folder: DocPath) -
         raise InvalidArgument(f"{folder} is not a folder", hint="query_document_session asks about one document")
 
 
-async def end_nb_session(notebooks: LiveNotebooks, call: Call, path: Path) -> dict[str, Any]:
-    """Save a notebook and leave it; its kernel goes on. The next call opens it again. Refused while something runs in it."""
-    return await _end(notebooks, call, NotebookPath(path))
+async def end_nb_session(
+    notebooks: LiveNotebooks, call: Call, path: Path, shutdown_kernel: bool = False
+) -> dict[str, Any]:
+    """Save a notebook and leave it; its kernel goes on unless shutdown_kernel. The next call opens it again. Refused during a run."""
+    if shutdown_kernel:
+        require_run(call, "shutting down a kernel", "leave shutdown_kernel out", needed=ENDING)
+    ended = await _end(notebooks, call, NotebookPath(path))
+    if not shutdown_kernel:
+        return {**ended, **await kernel_left(notebooks, call, NotebookPath(path), "this call with shutdown_kernel")}
+    kernel = await notebooks.shut_down(call, NotebookPath(path))
+    return {**ended, "kernel_ended": kernel.kernel.id if kernel else None}
 
 
 async def query_document_session(notebooks: LiveNotebooks, call: Call, path: Path) -> dict[str, Any]:

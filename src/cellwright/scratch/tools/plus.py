@@ -1,15 +1,13 @@
 """Toolset `scratch_plus`: what the scratch tools lack to be complete."""
 
-import asyncio
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from cellwright.core.formats.formats import format_named
-from cellwright.core.formats.writing import written as as_text
+from cellwright.core.errors import InvalidArgument
 from cellwright.core.toolset import Toolset, read, write
 from cellwright.core.types import Call
-from cellwright.scratch.books import book_of, drafts_of, not_in_a_book
+from cellwright.scratch.conversion import drafts_of, not_in_a_notebook, notebook_of
 from cellwright.scratch.model import failure
 from cellwright.scratch.service import Pads
 from cellwright.scratch.tools.common import CellInput, PadId, written
@@ -51,10 +49,15 @@ async def scratch_history(
     scratch_id: PadId,
     restore: Annotated[int | None, Field(ge=1, description="bring this version back, as a new one")] = None,
     limit: Annotated[int, Field(ge=1, le=100)] = 20,
+    diff: Annotated[int | None, Field(ge=1, description="show what the change to this version did")] = None,
 ) -> dict[str, Any]:
-    """A pad's earlier versions, newest first; or bring one back."""
+    """A pad's earlier versions, newest first; or one as a diff; or bring one back."""
+    if restore is not None and diff is not None:
+        raise InvalidArgument("restore and diff are two questions", hint="look with diff first, then restore")
     if restore is not None:
         return written(await pads.restore(call.principal.id, scratch_id, restore))
+    if diff is not None:
+        return {"ok": True, "scratch_id": scratch_id, **await pads.change(call.principal.id, scratch_id, diff)}
     pad, changes = await pads.history(call.principal.id, scratch_id, limit)
     return {"ok": True, "scratch_id": pad.id, "version": pad.version, "changes": changes}
 
@@ -67,9 +70,9 @@ async def scratch_export(
 ) -> dict[str, Any]:
     """A pad as a notebook file; `losses` says what the format cannot hold."""
     view = await pads.read(call.principal.id, scratch_id)
-    made = await asyncio.to_thread(as_text, book_of(view.pad, view.cells), format)
+    made = await pads.conversions.write(notebook_of(view.pad, view.cells), format, call.principal.id)
     schemas = await pads.schemas(call.principal.id, scratch_id)
-    losses = [*made.losses, *not_in_a_book(view.cells, len(schemas))]
+    losses = [*made.losses, *not_in_a_notebook(view.cells, len(schemas))]
     uri = f"scratchpad://{scratch_id}/{format}"
     return {"ok": True, "format": format, "content": made.text, "losses": losses, "uri": uri}
 
@@ -82,7 +85,7 @@ async def scratch_import(
     scratch_id: PadId | None = None,
 ) -> dict[str, Any]:
     """A new pad from a notebook file. An existing pad is never overwritten."""
-    metadata, drafts, losses = drafts_of(format_named(format).decode(content))
+    metadata, drafts, losses = drafts_of(await pads.conversions.read(content, format, call.principal.id))
     made = await pads.create_new(call.principal.id, scratch_id, metadata, drafts)
     return {**written(made), "losses": losses}
 

@@ -1,13 +1,13 @@
 """Toolset `scratch`: an agent's own paper. Cells in any language, durable, validated when asked, found again."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from cellwright.core.clean import clean
-from cellwright.core.toolset import Toolset, read, write
+from cellwright.core.text.budget import MAX_TOKENS
+from cellwright.core.text.clean import clean
+from cellwright.core.toolset import Reply, Toolset, read, write
 from cellwright.core.types import Call
 from cellwright.scratch.model import failure
 from cellwright.scratch.service import Pads
@@ -16,20 +16,20 @@ from cellwright.scratch.tools.common import (
     Namespaces,
     PadId,
     Tags,
-    fitting,
     listed,
     pad_json,
     read_page,
     schema_json,
-    validation_json,
     written,
 )
-from cellwright.storage.search import Mode
-from cellwright.storage.words import MAX_WORDS
+from cellwright.scratch.tools.pages import PAGE_TOKENS, cost_of, fitting
+from cellwright.scratch.tools.validating import validation_page
+from cellwright.storage.search.port import Mode
+from cellwright.storage.search.words import MAX_WORDS
 
 Limit = Annotated[int, Field(ge=1, le=200)]
+CREATED_TOKENS = 12_000
 SNIPPET = 240
-LOOKED_THROUGH_AT_ONCE = 100_000
 
 
 async def scratch_create(
@@ -40,10 +40,12 @@ async def scratch_create(
         dict[str, Any] | None, Field(description="title, description, summary, namespace, tags, schemas, and your own")
     ] = None,
     cells: list[CellInput] | None = None,
-) -> dict[str, Any]:
+) -> Reply[dict[str, Any]]:
     """Create a pad, or reset the one of this id, with its first cells."""
     drafts = [cell.draft() for cell in cells or ()]
-    return written(await pads.create(call.principal.id, scratch_id, metadata or {}, drafts))
+    made = await pads.create(call.principal.id, scratch_id, metadata or {}, drafts)
+    # Whoever made many cells needs their ids.
+    return Reply(written(made, CREATED_TOKENS), max_tokens=MAX_TOKENS)
 
 
 async def scratch_read(
@@ -57,9 +59,17 @@ async def scratch_read(
     offset: Annotated[int, Field(ge=0)] = 0,
 ) -> dict[str, Any]:
     """Read a pad: all cells, or those of these ids and tags. Long pads come in pages: `next` is the offset to go on with."""
-    view = await pads.read(call.principal.id, scratch_id, cell_ids=cell_ids, tags=tags or (), namespaces=namespaces)
-    shown = pad_json(view.pad, view.cell_tags, with_metadata=include_metadata)
-    shown["cells"], following = read_page(view, offset)
+    view = await pads.read(
+        call.principal.id,
+        scratch_id,
+        cell_ids=cell_ids,
+        tags=tags or (),
+        namespaces=namespaces,
+        with_schemas=include_metadata,
+    )
+    shown = pad_json(view, with_metadata=include_metadata)
+    schemas = cost_of(shown["metadata"]["schemas"]) if "schemas" in shown.get("metadata", ()) else 0
+    shown["cells"], following = read_page(view, offset, PAGE_TOKENS - schemas)
     return {"ok": True, "scratchpad": shown, **({} if following is None else {"next": following})}
 
 
@@ -114,15 +124,19 @@ async def scratch_list_cells(
 
 
 async def scratch_validate(
-    pads: Pads, call: Call, scratch_id: PadId, cell_ids: list[str] | None = None
+    pads: Pads,
+    call: Call,
+    scratch_id: PadId,
+    cell_ids: list[str] | None = None,
+    offset: Annotated[int, Field(ge=0)] = 0,
+    limit: Limit = 50,
 ) -> dict[str, Any]:
-    """Check cells: syntax by language, JSON and YAML against their schema. Changes and runs nothing."""
+    """Check cells: syntax by language, JSON and YAML against their schema. Changes and runs nothing. Results come worst first.
+
+    A warning may be right; `valid: null` means that nobody here can tell."""
     results = await pads.validate(call.principal.id, scratch_id, cell_ids)
-    return {
-        "ok": True,
-        "scratch_id": scratch_id,
-        "results": [validation_json(found, cell.index) for cell, found in results],
-    }
+    page = validation_page([(cell.index, found) for cell, found in results], offset, limit)
+    return {"ok": True, "scratch_id": scratch_id, **page}
 
 
 async def scratch_search(
@@ -136,11 +150,8 @@ async def scratch_search(
 ) -> dict[str, Any]:
     """Search your pads by words and by meaning."""
     found = await pads.search(call.principal.id, query, namespaces or (), tags or (), limit, Mode(mode))
-    texts = [hit.entry.text or hit.entry.title for hit in found.hits]
     words = query.lower().split()[:MAX_WORDS]
-    # Long texts take a while to be looked through, and others are not to wait for it.
-    long = sum(map(len, texts)) > LOOKED_THROUGH_AT_ONCE
-    snippets = await asyncio.to_thread(_snippets, texts, words) if long else _snippets(texts, words)
+    snippets = await pads.index.of_each(found.hits, lambda entry: snippet(entry.text or entry.title, words))
     hits = [
         {
             "scratch_id": hit.entry.key.thing,
@@ -154,10 +165,6 @@ async def scratch_search(
         for hit, shown in zip(found.hits, snippets, strict=True)
     ]
     return {"ok": True, "hits": hits, "embedder": found.embedder, "mode": found.mode.value}
-
-
-def _snippets(texts: Sequence[str], words: Sequence[str]) -> list[str]:
-    return [snippet(text, words) for text in texts]
 
 
 def snippet(text: str, words: Sequence[str]) -> str:
@@ -179,10 +186,15 @@ async def scratch_list_tags(pads: Pads, call: Call, namespaces: Namespaces = Non
     return {"ok": True, "scratchpad_tags": of_pads, "cell_tags": of_cells}
 
 
-async def scratch_list_schemas(pads: Pads, call: Call, scratch_id: PadId) -> dict[str, Any]:
+async def scratch_list_schemas(
+    pads: Pads, call: Call, scratch_id: PadId, offset: Annotated[int, Field(ge=0)] = 0
+) -> dict[str, Any]:
     """List a pad's shared JSON Schemas."""
     found = await pads.schemas(call.principal.id, scratch_id)
-    return {"ok": True, "scratch_id": scratch_id, "schemas": [schema_json(schema) for schema in found]}
+    page = fitting([schema_json(schema) for schema in found[offset:]])
+    following = offset + len(page)
+    more = {"next": following} if following < len(found) else {}
+    return {"ok": True, "scratch_id": scratch_id, "schemas": page, **more}
 
 
 async def scratch_get_schema(pads: Pads, call: Call, scratch_id: PadId, schema_id: str) -> dict[str, Any]:

@@ -2,46 +2,55 @@
 
 import importlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
+from cellwright.core.installation import this_installation
 from cellwright.scratch.validation.checked import Checked
 from cellwright.scratch.validation.languages import Language, find_language
 from cellwright.scratch.validation.model import CellToCheck, Diagnostic, Validation, bounded, status_of
 
 CHECKS = "cellwright.scratch.validation.checks"
 SCHEMA = "cellwright.scratch.validation.schema"
-BASIC_EXTRA = "validation"
 GRAMMARS_EXTRA = "languages"
 Check = Callable[[str, Language], Checked]
 
 
 class NotInstalled(Exception):
-    """A package that a check needs is missing."""
+    """A package that a check needs is missing; `remedy` is the command that brings it."""
 
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(package)
-        self.package = package
-        self.extra = extra
+    def __init__(self, missing: ModuleNotFoundError, remedy: str) -> None:
+        package = (missing.name or "").replace("_", "-")
+        super().__init__(f"{package} is not installed: {remedy} brings it")
 
 
 def load(language: Language, *, with_schema: bool) -> Check:
     """Import what a check needs, before anything is sealed."""
-    extra = GRAMMARS_EXTRA if language.grammars else BASIC_EXTRA
     try:
         module = importlib.import_module(f"{CHECKS}.{language.checker}")
         if language.grammars:
             module.prepare(language)
-        if with_schema:
-            extra = BASIC_EXTRA
-            importlib.import_module(SCHEMA)
     except ModuleNotFoundError as missing:
-        raise NotInstalled((missing.name or "").replace("_", "-"), extra) from missing
+        installation = this_installation()
+        raise NotInstalled(
+            missing, installation.add(GRAMMARS_EXTRA) if language.grammars else installation.mend()
+        ) from missing
+    if with_schema:
+        load_schema_engine()
     return module.check
 
 
+def load_schema_engine() -> ModuleType:
+    """What knows JSON Schema."""
+    try:
+        return importlib.import_module(SCHEMA)
+    except ModuleNotFoundError as missing:
+        raise NotInstalled(missing, this_installation().mend()) from missing
+
+
 def not_installed(cell: CellToCheck, missing: NotInstalled) -> Validation:
-    message = f"{missing.package} is not installed: pip install 'cellwright[{missing.extra}]' brings it"
-    return skipped(cell, message)
+    return skipped(cell, str(missing))
 
 
 def skipped(cell: CellToCheck, message: str) -> Validation:
@@ -64,10 +73,12 @@ def check_cell(cell: CellToCheck, language: Language, check: Check, shared: Mapp
     if cell.schema is None:
         return _result(cell, language, checked.diagnostics)
     if not checked.documents:
-        return _result(cell, language, (*checked.diagnostics, *_why_no_schema(language, checked)))
+        found = _result(cell, language, (*checked.diagnostics, *_why_no_schema(language, checked)))
+        return replace(found, status="undecided") if _holds_data(language) and found.status != "invalid" else found
     applied = importlib.import_module(SCHEMA).apply(cell.schema, shared, checked.documents)
     found = _result(cell, language, (*checked.diagnostics, *applied.diagnostics))
-    return Validation(cell.id, found.status, language.name, found.diagnostics, applied.schema, applied.references)
+    status = "undecided" if applied.undecided and found.status != "invalid" else found.status
+    return Validation(cell.id, status, language.name, found.diagnostics, applied.schema, applied.references)
 
 
 def _result(cell: CellToCheck, language: Language, diagnostics: tuple[Diagnostic, ...]) -> Validation:
@@ -78,9 +89,13 @@ def _why_no_schema(language: Language, checked: Checked) -> tuple[Diagnostic, ..
     if status_of(checked.diagnostics) == "invalid":
         return (Diagnostic("info", "the schema was not applied: the content cannot be read", source="json-schema"),)
     message = f"the schema was not applied: {language.name} content holds no data that a JSON Schema could describe"
-    if language.checker in {"json_text", "yaml_text", "toml_text"}:
+    if _holds_data(language):
         message = "the schema was not applied: the content is nested too deeply"
     return (Diagnostic("warning", message, source="json-schema"),)
+
+
+def _holds_data(language: Language) -> bool:
+    return language.checker in {"json_text", "yaml_text", "toml_text"}
 
 
 def _broken_text(content: str) -> Diagnostic | None:

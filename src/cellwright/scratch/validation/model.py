@@ -7,7 +7,7 @@ from typing import Any, Literal
 from cellwright.core.errors import DeadlineExceeded
 
 Severity = Literal["error", "warning", "info"]
-Status = Literal["valid", "warning", "invalid", "skipped", "failed"]
+Status = Literal["valid", "warning", "invalid", "undecided", "skipped", "failed"]
 
 MAX_DIAGNOSTICS = 50
 MESSAGE_CHARS = 400
@@ -48,8 +48,9 @@ class Diagnostic:
 class Validation:
     """What is known about one cell.
 
-    `valid` nothing found; `warning` something to look at; `invalid` certainly wrong; `skipped` there is no validator for this
-    language here (a diagnostic says why); `failed` the validator could not get through this content.
+    `valid` nothing found; `warning` something to look at that may be right; `invalid` certainly wrong; `undecided` nothing is
+    wrong as far as it could be seen, but a part of the schema that matters is not known; `skipped` there is no validator for
+    this language here (a diagnostic says why); `failed` the validator could not get through this content.
     """
 
     cell_id: str
@@ -62,9 +63,9 @@ class Validation:
     """Every shared schema that took part, by the name or id it was reached with."""
 
     @property
-    def valid(self) -> bool:
-        """Whether nothing speaks against the content; also true where nothing was checked."""
-        return self.status not in {"invalid", "failed"}
+    def valid(self) -> bool | None:
+        """Whether nothing speaks against the content; also true where there is no validator. None: nobody here can tell."""
+        return None if self.status in {"undecided", "failed"} else self.status != "invalid"
 
     @property
     def checked(self) -> bool:

@@ -1,12 +1,13 @@
 """References in schemas: what they lead to, decided before any engine sees them, so that nothing is ever fetched.
 
-Every reference that leads nowhere known is taken out of a copy of the schema and named in a warning; the rest still counts.
+Every reference that leads nowhere known is taken out of a copy of the schema, and the place is marked: `doubts` says what can be
+told all the same.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
-from urllib.parse import quote, unquote, urldefrag, urljoin
+from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
 from cellwright.scratch.validation.checked import Data
 
@@ -14,8 +15,22 @@ SHARED = "scratchpad://schemas/"
 META_SCHEMAS = ("http://json-schema.org/draft-", "https://json-schema.org/draft/")
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 NOT_SCHEMAS = frozenset(("const", "enum", "default", "examples", "example"))
+BY_NAME = frozenset(("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"))
+"""Keywords with a schema under each name, whatever the name is."""
 ANCHORS = ("$anchor", "$dynamicAnchor")
+UNRESOLVED = "\0unresolved"
+"""Marks in a copied schema that a reference was taken out there."""
 DEEPEST = 200
+
+DRAFT_4 = "http://json-schema.org/draft-04/schema"
+DRAFT_6 = "http://json-schema.org/draft-06/schema"
+DRAFT_7 = "http://json-schema.org/draft-07/schema"
+DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
+DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
+ALONE = frozenset((DRAFT_4, DRAFT_6, DRAFT_7))
+"""In these drafts nothing counts that stands beside a `$ref`."""
+_DRAFTS = {address.partition("://")[2]: address for address in (DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019, DRAFT_2020)}
+"""By the address without its scheme: people write `https` where it is `http`."""
 
 
 class SchemaTooDeep(ValueError):
@@ -36,6 +51,14 @@ def too_deep(schema: object) -> bool:
     return False
 
 
+def draft_of(schema: Data) -> str | None:
+    """The draft that a schema is written in: by its `$schema`, 2020-12 where it has none; None if nobody knows that one."""
+    named = cast("dict[str, Any]", schema).get("$schema", DRAFT_2020) if isinstance(schema, dict) else DRAFT_2020
+    if not isinstance(named, str) or not named.startswith(("http://", "https://")):
+        return None
+    return _DRAFTS.get(named.removesuffix("#").partition("://")[2])
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A schema whose every reference resolves, with the shared schemas that it reaches under their addresses."""
@@ -44,6 +67,14 @@ class Prepared:
     resources: dict[str, Any]
     reached: tuple[str, ...]
     unresolved: tuple[str, ...]
+    unknown_drafts: tuple[str, ...] = ()
+    """Shared schemas that a reference leads to, and that nobody here can read: those references count as unresolved."""
+    foreign: tuple[str, ...] = ()
+    """The `$schema` of parts that are written in another draft than what is around them: those count as unknown."""
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.unresolved and not self.foreign
 
 
 def shared_key(reference: str) -> str | None:
@@ -55,51 +86,81 @@ def address(key: str) -> str:
     return SHARED + quote(key, safe="")
 
 
-def _subschemas(node: Data) -> Iterator[Any]:
-    if isinstance(node, dict):
-        for key, value in cast("dict[str, Any]", node).items():
-            if key not in NOT_SCHEMAS:
-                yield value
-    elif isinstance(node, list):
-        yield from cast("list[Any]", node)
+def join(base: str, reference: str) -> str:
+    """The reference as an absolute address, by the rules of RFC 3986 for every scheme, which `urljoin` keeps for a few."""
+    scheme = urlsplit(base).scheme
+    if not scheme or not base.startswith(f"{scheme}://") or urlsplit(reference).scheme:
+        return urljoin(base, reference)
+    return scheme + urljoin(f"http{base[len(scheme) :]}", reference).removeprefix("http")
+
+
+def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Everything inside a schema that is one, or may be one, each with the keyword that it stands under."""
+    for keyword, value in schema.items():
+        if keyword in NOT_SCHEMAS:
+            continue
+        if isinstance(value, dict):
+            mapping = cast("dict[str, Any]", value)
+            for child in mapping.values() if keyword in BY_NAME else (mapping,):
+                yield keyword, child
+        elif isinstance(value, list):
+            for child in cast("list[Any]", value):
+                yield keyword, child
 
 
 @dataclass(slots=True)
 class _Names:
-    """What the parts of one schema call themselves."""
+    """What the parts of one schema call themselves, and which of its parts are schemas."""
 
+    draft: str | None
     ids: set[str] = field(default_factory=set[str])
     anchors: set[str] = field(default_factory=set[str])
+    schemas: set[int] = field(default_factory=set[int])
+    """By `id`: a mapping is a schema or not by where it stands, which `$defs` in `#/$defs` shows."""
+
+    @property
+    def id_keyword(self) -> str:
+        return "id" if self.draft == DRAFT_4 else "$id"
+
+    def base(self, schema: Mapping[str, Any], base: str) -> str:
+        """The address that references inside this schema are relative to."""
+        own = schema.get(self.id_keyword)
+        if not isinstance(own, str) or own.startswith("#") or (self.draft in ALONE and "$ref" in schema):
+            return base
+        return urldefrag(join(base, own)).url
+
+    def has(self, resource: Data, fragment: str) -> bool:
+        """Whether a fragment names a schema: a pointer from this part of the whole, or an anchor."""
+        if not fragment.startswith("/"):
+            return not fragment or fragment in self.anchors
+        place = at_pointer(resource, fragment)
+        return place is not None and (isinstance(place[0], bool) or id(place[0]) in self.schemas)
 
 
-def _names(root: Data) -> _Names:
-    found = _Names()
-    pending: list[tuple[Any, str, int]] = [(root, "", 0)]
+def _names(root: Data, base: str) -> _Names:
+    found = _Names(draft_of(root))
+    pending: list[tuple[Any, str, int]] = [(root, base, 0)]
     while pending:
         node, base, depth = pending.pop()
         if depth > DEEPEST:
             raise SchemaTooDeep
-        base = _own_base(node, base)
-        if isinstance(node, dict):
-            mapping = cast("dict[str, Any]", node)
-            found.ids.add(base)
-            found.anchors |= {anchor for key in ANCHORS if isinstance(anchor := mapping.get(key), str)}
-            if isinstance(old := mapping.get("$id", mapping.get("id")), str) and old.startswith("#"):
-                found.anchors.add(old[1:])
-        pending += [(child, base, depth + 1) for child in _subschemas(node)]
+        if isinstance(node, list):
+            pending += [(child, base, depth + 1) for child in cast("list[Any]", node)]
+        if not isinstance(node, dict):
+            continue
+        schema = cast("dict[str, Any]", node)
+        base = found.base(schema, base)
+        found.schemas.add(id(schema))
+        found.ids.add(base)
+        found.anchors |= {anchor for key in ANCHORS if isinstance(anchor := schema.get(key), str)}
+        if isinstance(old := schema.get(found.id_keyword), str) and old.startswith("#"):
+            found.anchors.add(old[1:])
+        pending += [(child, base, depth + 1) for _, child in subschemas(schema)]
     return found
 
 
-def _own_base(node: Data, base: str) -> str:
-    if isinstance(node, dict):
-        own = cast("dict[str, Any]", node).get("$id")
-        if isinstance(own, str) and not own.startswith("#"):
-            return urldefrag(urljoin(base, own)).url
-    return base
-
-
-def has_pointer(root: Data, pointer: str) -> bool:
-    """Whether a JSON pointer leads somewhere in this data."""
+def at_pointer(root: Data, pointer: str) -> tuple[Data] | None:
+    """What a JSON pointer leads to in this data, as the only item of a tuple; None if it leads nowhere."""
     node = root
     for raw in pointer.split("/")[1:]:
         step = unquote(raw).replace("~1", "/").replace("~0", "~")
@@ -108,37 +169,71 @@ def has_pointer(root: Data, pointer: str) -> bool:
         elif isinstance(node, list) and step.isdecimal() and int(step) < len(cast("list[Any]", node)):
             node = cast("list[Any]", node)[int(step)]
         else:
+            return None
+    return (node,)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """The shared schemas by their keys, and the keys by the schemas' own ids."""
+
+    schemas: Mapping[str, Any]
+    by_id: Mapping[str, str]
+    names: dict[str, _Names] = field(default_factory=dict[str, _Names])
+
+    def key(self, absolute: str) -> str | None:
+        return shared_key(absolute) or self.by_id.get(urldefrag(absolute).url)
+
+    def has(self, key: str, fragment: str) -> bool:
+        """Whether there is such a schema, and the fragment names a schema in it."""
+        if key not in self.schemas:
             return False
-    return True
+        if key not in self.names:
+            self.names[key] = _names(self.schemas[key], address(key))
+        return self.names[key].has(self.schemas[key], fragment)
 
 
 class _Rewriter:
     """Copies one schema, with references made canonical or taken out."""
 
-    def __init__(self, root: Data, shared: Mapping[str, Any], by_id: Mapping[str, str]) -> None:
-        self.names = _names(root)
+    def __init__(self, root: Data, base: str, shared: _Shared) -> None:
+        self.names = _names(root, base)
         self.root = root
+        self.base = base
         self.shared = shared
-        self.by_id = by_id
         self.reached: list[str] = []
         self.unresolved: list[str] = []
+        self.unknown_drafts: list[str] = []
+        self.foreign: list[str] = []
+
+    def copied(self) -> Data:
+        return self.copy(self.root, self.base, self.root)
 
     def copy(self, node: Data, base: str, resource: Data) -> Data:
         if isinstance(node, list):
             return [self.copy(child, base, resource) for child in cast("list[Any]", node)]
         if not isinstance(node, dict):
             return node
-        mapping = cast("dict[str, Any]", node)
-        own = _own_base(mapping, base)
-        resource = mapping if own != base else resource
+        schema = cast("dict[str, Any]", node)
+        if "$schema" in schema and draft_of(schema) != self.names.draft:
+            self.foreign.append(str(schema["$schema"]))
+            return {UNRESOLVED: True, **{key: schema[key] for key in (self.names.id_keyword,) if key in schema}}
+        own = self.names.base(schema, base)
+        resource = schema if own != base else resource
         made: dict[str, Any] = {}
-        for key, value in mapping.items():
+        for key, value in schema.items():
             if key in REFERENCES and isinstance(value, str):
                 target = self.target(value, own, resource)
                 if target is None:
                     self.unresolved.append(value)
+                    made[UNRESOLVED] = True
                 else:
                     made[key] = target
+            elif key == "$schema":
+                made[key] = self.names.draft
+            elif key in BY_NAME and isinstance(value, dict):
+                named = cast("dict[str, Any]", value)
+                made[key] = {name: self.copy(child, own, resource) for name, child in named.items()}
             else:
                 made[key] = value if key in NOT_SCHEMAS else self.copy(value, own, resource)
         return made
@@ -146,48 +241,54 @@ class _Rewriter:
     def target(self, reference: str, base: str, resource: Data) -> str | None:
         """The reference as the engine shall see it; None if it leads nowhere."""
         if reference.startswith("#") or not reference:
-            return reference if self.has_fragment(resource, reference[1:]) else None
-        url, fragment = urldefrag(reference)
-        key = shared_key(reference) or self.by_id.get(url)
+            return reference if self.names.has(resource, reference[1:]) else None
+        absolute = join(base, reference)
+        url, fragment = urldefrag(absolute)
+        if url in self.names.ids:
+            return reference
+        key = self.shared.key(absolute) or self.shared.key(reference)
         if key is not None:
             return self.shared_target(key, fragment)
-        absolute = urldefrag(urljoin(base, reference)).url
-        known = absolute in self.names.ids or absolute.startswith(META_SCHEMAS)
-        return reference if known and absolute else None
+        return reference if url.startswith(META_SCHEMAS) else None
 
     def shared_target(self, key: str, fragment: str) -> str | None:
-        if key not in self.shared or (fragment.startswith("/") and not has_pointer(self.shared[key], fragment)):
+        if not self.shared.has(key, fragment):
+            return None
+        if draft_of(self.shared.schemas[key]) is None:
+            self.unknown_drafts.append(key)
             return None
         self.reached.append(key)
         return f"{address(key)}#{fragment}" if fragment else address(key)
 
-    def has_fragment(self, resource: Data, fragment: str) -> bool:
-        if not fragment:
-            return True
-        if fragment.startswith("/"):
-            return has_pointer(resource, fragment) or has_pointer(self.root, fragment)
-        return fragment in self.names.anchors
 
-
-def prepare(schema: Data, shared: Mapping[str, Any]) -> Prepared:
-    """Follow all references from `schema` through the shared ones."""
-    by_id = {
-        urldefrag(own).url: key
-        for key, one in shared.items()
-        if isinstance(one, dict) and isinstance(own := cast("dict[str, Any]", one).get("$id"), str)
-    }
-    first = _Rewriter(schema, shared, by_id)
-    root = first.copy(schema, "", schema)
-    unresolved, pending = list(first.unresolved), list(first.reached)
+def prepare(schema: Data, shared: Mapping[str, Any], key: str | None = None) -> Prepared:
+    """Follow all references from `schema` through the shared ones. `key`: under which it is itself one of them."""
+    by_id = {urldefrag(own).url: name for name, body in shared.items() if (own := _own_id(body))}
+    known = _Shared(shared, by_id)
+    first = _Rewriter(schema, "" if key is None else address(key), known)
+    root = first.copied()
+    rewriters, pending = [first], list(first.reached)
     resources: dict[str, Any] = {}
-    reached: dict[str, None] = {}
     while pending:
-        key = pending.pop(0)
-        if key in reached:
+        name = pending.pop(0)
+        if address(name) in resources:
             continue
-        reached[key] = None
-        rewriter = _Rewriter(shared[key], shared, by_id)
-        resources[address(key)] = rewriter.copy(shared[key], "", shared[key])
-        unresolved += rewriter.unresolved
+        rewriter = _Rewriter(shared[name], address(name), known)
+        resources[address(name)] = rewriter.copied()
+        rewriters.append(rewriter)
         pending += rewriter.reached
-    return Prepared(root, resources, tuple(reached), tuple(dict.fromkeys(unresolved)))
+    return Prepared(
+        root,
+        resources,
+        tuple(dict.fromkeys(name for rewriter in rewriters for name in rewriter.reached)),
+        tuple(dict.fromkeys(name for rewriter in rewriters for name in rewriter.unresolved)),
+        tuple(dict.fromkeys(name for rewriter in rewriters for name in rewriter.unknown_drafts)),
+        tuple(dict.fromkeys(name for rewriter in rewriters for name in rewriter.foreign)),
+    )
+
+
+def _own_id(schema: Data) -> str:
+    if not isinstance(schema, dict):
+        return ""
+    own = cast("dict[str, Any]", schema).get("id" if draft_of(schema) == DRAFT_4 else "$id")
+    return own if isinstance(own, str) else ""

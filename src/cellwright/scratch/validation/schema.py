@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, cast
 
@@ -10,19 +10,31 @@ import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind
 
 from cellwright.scratch.validation.checked import Data, Document, Path, path_text
+from cellwright.scratch.validation.doubts import against, in_favour
 from cellwright.scratch.validation.model import INLINE_SCHEMA, MAX_DIAGNOSTICS, Diagnostic, Severity, shortened
-from cellwright.scratch.validation.references import SHARED, Prepared, SchemaTooDeep, prepare, shared_key
+from cellwright.scratch.validation.references import (
+    DRAFT_4,
+    DRAFT_6,
+    DRAFT_7,
+    DRAFT_2019,
+    DRAFT_2020,
+    SHARED,
+    Prepared,
+    SchemaTooDeep,
+    draft_of,
+    prepare,
+    shared_key,
+)
 
 SOURCE = "json-schema"
 PATTERN_BYTES = 1 << 20
 BACKTRACKS = 100_000
-_LATEST = "https://json-schema.org/draft/2020-12/schema"
 _DRAFTS: dict[str, type[jsonschema_rs.Validator]] = {
-    "http://json-schema.org/draft-04/schema": jsonschema_rs.Draft4Validator,
-    "http://json-schema.org/draft-06/schema": jsonschema_rs.Draft6Validator,
-    "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
-    "https://json-schema.org/draft/2019-09/schema": jsonschema_rs.Draft201909Validator,
-    _LATEST: jsonschema_rs.Draft202012Validator,
+    DRAFT_4: jsonschema_rs.Draft4Validator,
+    DRAFT_6: jsonschema_rs.Draft6Validator,
+    DRAFT_7: jsonschema_rs.Draft7Validator,
+    DRAFT_2019: jsonschema_rs.Draft201909Validator,
+    DRAFT_2020: jsonschema_rs.Draft202012Validator,
 }
 _TOO_COSTLY = (ValidationErrorKind.BacktrackLimitExceeded, ValidationErrorKind.RegexEngineFailure)
 
@@ -34,13 +46,20 @@ class Applied:
     schema: str | None = None
     references: tuple[str, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    undecided: bool = False
+    """Whether the data could be either: the schema, or a part of it that matters here, could not be applied."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
     name: str
     schema: Data
-    reached: tuple[str, ...] = field(default=())
+    key: str | None = None
+    """The shared schema's, if it is one."""
+
+    @property
+    def reached(self) -> tuple[str, ...]:
+        return () if self.key is None else (self.key,)
 
 
 class _Unusable(Exception):
@@ -63,25 +82,40 @@ def apply(schema: object, shared: Mapping[str, Any], documents: Sequence[Documen
     """Check data against a schema, a reference to a shared one, or the text of one."""
     try:
         chosen = _choose(schema, shared)
-        prepared, findings = _prepared(chosen.schema, shared)
+        prepared, findings = _prepared(chosen.schema, shared, chosen.key)
     except _Unusable as unusable:
-        return Applied(diagnostics=unusable.findings)
+        return Applied(diagnostics=unusable.findings, undecided=True)
     references = tuple(dict.fromkeys((*chosen.reached, *prepared.reached)))
     try:
-        validator = _compiled(prepared)
+        violations, undecided = _verdict(prepared, documents)
     except _Unusable as unusable:
-        return Applied(references=references, diagnostics=(*findings, *unusable.findings))
-    found = [*findings, *_all_violations(validator, documents)]
-    return Applied(chosen.name, references, tuple(found))
+        return Applied(references=references, diagnostics=(*findings, *unusable.findings), undecided=True)
+    return Applied(chosen.name, references, (*findings, *violations), undecided)
+
+
+def _verdict(prepared: Prepared, documents: Sequence[Document]) -> tuple[list[Diagnostic], bool]:
+    """What is certainly wrong with the data, and whether more could be that nobody here can tell."""
+    sure = prepared if prepared.is_whole else in_favour(prepared)
+    violations = _all_violations(_compiled(sure), documents)
+    undecided = any(finding.severity == "warning" for finding in violations)
+    if prepared.is_whole or any(finding.severity == "error" for finding in violations):
+        return violations, undecided
+    try:
+        strict = _compiled(against(prepared))
+        return violations, undecided or not all(strict.is_valid(document.data) for document in documents)
+    except (ValueError, _Unusable):
+        return violations, True
 
 
 def check_schema(schema: object, shared: Mapping[str, Any]) -> tuple[Diagnostic, ...]:
-    """What is wrong with a schema itself: errors where it is none, warnings for references that lead nowhere."""
+    """What is wrong with a schema itself: errors where it is none, warnings for what is not known here."""
     if not isinstance(schema, dict | bool):
         return (Diagnostic("error", "a JSON Schema is an object, true or false", path="$", source=SOURCE),)
+    if draft_of(schema) is None:
+        return (_unknown_draft(cast("dict[str, Any]", schema)),)
     try:
         prepared, findings = _prepared(schema, shared)
-        _compiled(prepared)
+        _compiled(prepared if prepared.is_whole else in_favour(prepared))
     except _Unusable as unusable:
         return tuple(replace(finding, severity="error") for finding in unusable.findings)
     return findings
@@ -109,7 +143,7 @@ def _from_text(text: str, shared: Mapping[str, Any]) -> _Chosen:
             return _Chosen(INLINE_SCHEMA, json.loads(text))
         except (ValueError, RecursionError) as wrong:
             raise _Unusable(_warning(f"the schema's text is not JSON: {wrong}; it was not applied")) from None
-    raise _Unusable(_unresolved(text))
+    raise _Unusable(_unresolved(text, shared))
 
 
 def _shared(reference: str, shared: Mapping[str, Any]) -> _Chosen:
@@ -117,39 +151,48 @@ def _shared(reference: str, shared: Mapping[str, Any]) -> _Chosen:
     if "#" in reference:
         return _Chosen(key, {"$ref": reference})
     if key not in shared:
-        raise _Unusable(_unresolved(reference))
-    return _Chosen(key, shared[key], (key,))
+        raise _Unusable(_unresolved(reference, shared))
+    return _Chosen(key, shared[key], key)
 
 
-def _unresolved(reference: str) -> Diagnostic:
-    why = "it names no shared schema of this pad, and nothing is fetched"
-    if reference.startswith("#"):
-        why = "the schema has no such part"
+def _unresolved(reference: str, shared: Mapping[str, Any]) -> Diagnostic:
+    key = shared_key(reference)
+    if key is not None and key in shared and draft_of(shared[key]) is None:
+        why = "it cannot be read here"
+    elif reference.startswith("#") or (key is not None and key in shared):
+        why = "there is no schema at that place"
+    else:
+        why = "it names no shared schema of this pad, and nothing is fetched"
     return _warning(f"unresolved schema reference {reference!r}: {why}")
 
 
-def _prepared(schema: Data, shared: Mapping[str, Any]) -> tuple[Prepared, tuple[Diagnostic, ...]]:
+def _prepared(
+    schema: Data, shared: Mapping[str, Any], key: str | None = None
+) -> tuple[Prepared, tuple[Diagnostic, ...]]:
+    if draft_of(schema) is None:
+        raise _Unusable(_unknown_draft(schema))
     try:
-        prepared = prepare(schema, shared)
+        prepared = prepare(schema, shared, key)
     except (SchemaTooDeep, RecursionError):
         raise _Unusable(_warning("the schema is nested too deeply; it was not applied")) from None
-    findings = [_unresolved(reference) for reference in prepared.unresolved]
-    parts = [prepared.root, *prepared.resources.values()]
-    findings += [finding for part in parts for finding in _known_draft(part)]
-    broken = [finding for part in parts for finding in _meta_violations(part)]
+    findings = [_unresolved(reference, shared) for reference in prepared.unresolved]
+    findings += [_unknown_draft(shared[name], f" of the shared schema {name!r}") for name in prepared.unknown_drafts]
+    findings += [_foreign(named) for named in prepared.foreign]
+    broken = [finding for part in (prepared.root, *prepared.resources.values()) for finding in _meta_violations(part)]
     if broken:
         raise _Unusable(*findings, *broken[:MAX_DIAGNOSTICS])
     return prepared, tuple(findings)
 
 
-def _known_draft(part: Data) -> Iterator[Diagnostic]:
-    """Drop a `$schema` that nobody knows: the engine would ask for it."""
-    if isinstance(part, dict):
-        mapping = cast("dict[str, Any]", part)
-        named = mapping.get("$schema", _LATEST)
-        if not isinstance(named, str) or named.removesuffix("#") not in _DRAFTS:
-            del mapping["$schema"]
-            yield _warning(f"unknown $schema {named!r}: read as draft 2020-12")
+def _unknown_draft(schema: Data, whose: str = "") -> Diagnostic:
+    drafts = "draft-04, -06, -07, 2019-09, 2020-12"
+    return _warning(f"unknown $schema {schema['$schema']!r}{whose}: it was not applied; known are {drafts}")
+
+
+def _foreign(named: str) -> Diagnostic:
+    return _warning(
+        f"a part of the schema has a $schema of its own, {named!r}: it was not applied; put it among the shared schemas and refer to it"
+    )
 
 
 @cache
@@ -159,11 +202,9 @@ def _rules(draft: str) -> jsonschema_rs.Validator:
 
 
 def _meta_violations(part: Data) -> Iterator[Diagnostic]:
-    named = _LATEST
-    if isinstance(part, dict):
-        named = str(cast("dict[str, Any]", part).get("$schema", _LATEST)).removesuffix("#")
     try:
-        for error, _ in zip(_rules(named).iter_errors(part), range(MAX_DIAGNOSTICS), strict=False):
+        rules = _rules(draft_of(part) or DRAFT_2020)
+        for error, _ in zip(rules.iter_errors(part), range(MAX_DIAGNOSTICS), strict=False):
             yield _warning(f"the schema is not a valid JSON Schema: {error.message}", path_text(error.instance_path))
     except ValueError as wrong:
         yield _warning(f"the schema cannot be read: {wrong}")
@@ -180,7 +221,9 @@ def _compiled(prepared: Prepared) -> jsonschema_rs.Validator:
     problem = ""
     for options in (linear, backtracking):
         try:
-            return jsonschema_rs.validator_for(prepared.root, registry=registry, pattern_options=options, offline=True)
+            return jsonschema_rs.validator_for(
+                prepared.root, registry=registry, pattern_options=options, offline=True, validate_formats=True
+            )
         except jsonschema_rs.ValidationError as wrong:
             problem = wrong.message
         except (ValueError, jsonschema_rs.ReferencingError) as wrong:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from importlib.resources import files
 from types import MappingProxyType
 
-from cellwright.core.formats import srcmd
-from cellwright.core.formats.model import Book, Kind
+from cellwright.notebook.formats import srcmd
+from cellwright.notebook.model import Kind, Notebook
 from cellwright.thinking.templates.descriptions import DESCRIPTIONS
 from cellwright.thinking.templates.model import Template
 
@@ -22,7 +22,7 @@ def _shared() -> dict[str, str]:
     return {f"./{cell.filename}": cell.source for cell in shared.cells if cell.kind is Kind.CODE}
 
 
-def _books() -> Mapping[str, Book]:
+def _notebooks() -> Mapping[str, Notebook]:
     shared = _shared()
     return {name: srcmd.decode(_text(name), shared) for name in DESCRIPTIONS}
 
@@ -30,8 +30,8 @@ def _books() -> Mapping[str, Book]:
 def _templates() -> Mapping[str, Template]:
     return MappingProxyType(
         {
-            name: Template(name, book.title, about.description, about.arguments, book, about.steps)
-            for name, book in _books().items()
+            name: Template(name, notebook.title, about.description, about.arguments, notebook, about.steps)
+            for name, notebook in _notebooks().items()
             for about in (DESCRIPTIONS[name],)
         }
     )

@@ -1,11 +1,13 @@
-"""A reasoning template: a book to think in, and the words that lead into it."""
+"""A reasoning template: a notebook to think in, and the words that lead into it."""
 
+import ast
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cellwright.core.errors import InvalidArgument
-from cellwright.core.formats.model import Book
 from cellwright.core.prompts import PromptArgument
+from cellwright.notebook.model import Notebook
 
 MAX_VALUE = 4_000
 """Characters of an argument that a prompt repeats; what is longer belongs into the notebook."""
@@ -18,18 +20,29 @@ class Template:
     description: str
     """One sentence: when to take it."""
     arguments: tuple[PromptArgument, ...]
-    book: Book
+    notebook: Notebook
     steps: str
     """How to work with it, as the prompt says it after the beginning."""
+
+    def begun(self, problem: str) -> Notebook:
+        """The notebook with this problem in its last cell, where words ask for it. A literal: no text of a problem becomes code."""
+        self._check_length("problem", problem)
+        if not problem.strip():
+            raise InvalidArgument("the problem is empty", hint="say what is to be solved or decided, or leave it out")
+        *cells, last = self.notebook.cells
+        asked_for = _first_text(last.source)
+        begin = replace(last, source=last.source.replace(asked_for, repr(problem.strip()), 1))
+        return replace(self.notebook, cells=(*cells, begin))
 
     def prompt(self, arguments: Mapping[str, str] | None = None) -> str:
         """The template as a message to a model: what it is for, how to begin, how to go on."""
         given = self._checked(arguments or {})
         about = "\n".join(f"{name}: {value}" for name, value in given.items())
+        problem = json.dumps(given[self.arguments[0].name], ensure_ascii=False)
         begin = (
-            f'Begin with notebook_create(pattern="{self.name}"), write the problem into its last cell (notebook_update_cell) and run '
-            "all cells (notebook_run_all). Then add a short code cell for every step (notebook_add_cell) and run it "
-            "(notebook_run_cell); end it with the name of the board to see its picture. Every score is your own judgement."
+            f'Begin with notebook_create(pattern="{self.name}", problem={problem}) and run all its cells (notebook_run_all). '
+            "Then add a short code cell for every step (notebook_add_cell) and run it (notebook_run_cell); end it with the name "
+            "of the board to see its picture. Every score is your own judgement."
         )
         return "\n\n".join(part for part in (f"{self.title}: {self.description}", about, begin, self.steps) if part)
 
@@ -44,8 +57,22 @@ class Template:
         for argument in self.arguments:
             if argument.required and argument.name not in given:
                 raise InvalidArgument(f"{self.name} needs {argument.name!r}", hint=argument.description)
-            if len(given.get(argument.name, "")) > MAX_VALUE:
-                raise InvalidArgument(
-                    f"{argument.name!r} has more than {MAX_VALUE} characters", hint="put the details into the notebook"
-                )
+            self._check_length(argument.name, given.get(argument.name, ""))
         return given
+
+    @staticmethod
+    def _check_length(name: str, value: str) -> None:
+        if len(value) > MAX_VALUE:
+            raise InvalidArgument(
+                f"{name!r} has more than {MAX_VALUE} characters", hint="put the details into the notebook"
+            )
+
+
+def _first_text(source: str) -> str:
+    """The text that is given first in a call, as it stands in the source: in a template, the words that ask for the problem."""
+    texts = (
+        ast.get_source_segment(source, call.args[0])
+        for call in ast.walk(ast.parse(source))
+        if isinstance(call, ast.Call) and call.args and isinstance(call.args[0], ast.Constant)
+    )
+    return next(text for text in texts if text)

@@ -40,7 +40,7 @@ class _Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class JsonScan:
     """What was seen on the way."""
 
     places: dict[Path, int] = field(default_factory=dict[Path, int])
@@ -213,8 +213,8 @@ def find(text: str, wanted: Collection[Path]) -> dict[Path, int]:
     return scanner.places
 
 
-def scan(text: str, wanted: Collection[Path] = ()) -> Scan:
+def scan(text: str, wanted: Collection[Path] = ()) -> JsonScan:
     """Read all of it, or raise NotJson. `wanted` are the places in the data whose offsets are asked for."""
     scanner = _Scanner(text, wanted)
     scanner.run()
-    return Scan(scanner.places, scanner.duplicates, scanner.deepest)
+    return JsonScan(scanner.places, scanner.duplicates, scanner.deepest)

@@ -7,7 +7,7 @@ from math import isinf
 from typing import Any
 
 from cellwright.scratch.validation.checked import Checked, Data, Document, Path, Position, path_text
-from cellwright.scratch.validation.checks.json_scan import NotJson, Scan, find, scan
+from cellwright.scratch.validation.checks.json_scan import JsonScan, NotJson, find, scan
 from cellwright.scratch.validation.languages import Language
 from cellwright.scratch.validation.lines import LineIndex
 from cellwright.scratch.validation.model import Diagnostic, Severity, shortened
@@ -69,7 +69,7 @@ def _explained(body: str, findings: list[Diagnostic]) -> Checked:
     return Checked((*findings, *_duplicates(body, seen), _finding("warning", message, (1, 1))))
 
 
-def _duplicates(body: str, seen: Scan) -> list[Diagnostic]:
+def _duplicates(body: str, seen: JsonScan) -> list[Diagnostic]:
     lines = LineIndex(body)
     return [
         _finding("warning", f"the key {path[-1]!r} stands twice; the last one counts", lines.position(offset), path)

@@ -1,0 +1,7 @@
+"""What the bundle starts: cellwright, which pyproject.toml beside this file names."""
+
+import sys
+
+from cellwright.app.cli.entry import main
+
+sys.exit(main())

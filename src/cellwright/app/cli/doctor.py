@@ -1,0 +1,168 @@
+"""`cellwright doctor`: what works, what does not, and the remedy, a line each. The agent gets the same as a tool."""
+
+import asyncio
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from cellwright import __version__
+from cellwright.app.installed import PARTS, InstalledPart
+from cellwright.app.log import without_credentials
+from cellwright.app.parts import MIGRATIONS, database_location
+from cellwright.app.settings import Settings
+from cellwright.core.errors import CellwrightError
+from cellwright.core.installation import this_installation
+from cellwright.core.text.names import on_one_line
+from cellwright.storage.location import open_database
+from cellwright.storage.maintenance import problems
+from cellwright.system import machine
+from cellwright.system.files import why_not_writable
+
+OK = "ok"
+FAILED = "failed"
+ABSENT = "absent"
+MARKS = {OK: "✔", FAILED: "✘", ABSENT: "·"}
+
+Told = Callable[[int, int, str], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class DoctorCheck:
+    """One thing looked at. `absent` is an optional part that is not installed: no fault."""
+
+    name: str
+    state: str
+    detail: str
+    remedy: str = ""
+
+    def line(self) -> str:
+        return f"{MARKS[self.state]} {self.name}: {self.detail}" + (f"\n    → {self.remedy}" if self.remedy else "")
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that was looked at."""
+
+    ok: bool
+    checks: list[DoctorCheck]
+    settings: dict[str, str]
+
+
+async def _nobody(_done: int, _total: int, _name: str) -> None:
+    return None
+
+
+async def examine(settings: Settings, told: Told = _nobody) -> Report:
+    """Run every check. A check that finds a fault says so; none of them raises."""
+    steps: list[tuple[str, Callable[[Settings], Awaitable[list[DoctorCheck]]]]] = [
+        ("versions", _versions),
+        ("workspace", _folders),
+        ("database", _database),
+        ("Jupyter", _jupyter),
+    ]
+    checks: list[DoctorCheck] = []
+    for number, (name, step) in enumerate(steps):
+        await told(number, len(steps), name)
+        checks += await step(settings)
+    await told(len(steps), len(steps), "done")
+    return Report(all(check.state != FAILED for check in checks), checks, settings.effective())
+
+
+async def _versions(settings: Settings) -> list[DoctorCheck]:
+    del settings
+    sdk = importlib.metadata.version("mcp")
+    checks = [
+        DoctorCheck(
+            "cellwright",
+            OK,
+            f"{__version__}, Python {platform.python_version()} on {sys.platform}, installed {this_installation().way}",
+        ),
+        DoctorCheck("MCP SDK", OK, f"mcp {sdk}, pycrdt {importlib.metadata.version('pycrdt')}"),
+    ]
+    return [*checks, *(_installed(part) for part in PARTS)]
+
+
+def _installed(part: InstalledPart) -> DoctorCheck:
+    if part.missing:
+        state = ABSENT if part.extra else FAILED
+        return DoctorCheck(part.name, state, f"not installed ({', '.join(part.missing)})", part.remedy)
+    return DoctorCheck(part.name, OK, ", ".join(f"{package} {version}" for package, version in part.versions.items()))
+
+
+async def _folders(settings: Settings) -> list[DoctorCheck]:
+    return [
+        *(DoctorCheck("note", ABSENT, note) for note in settings.notes),
+        _workspace(settings.root),
+        _state(settings),
+    ]
+
+
+def _workspace(root: Path) -> DoctorCheck:
+    shown, remedy = on_one_line(str(root)), "check its permissions, or give another with --root"
+    if not root.exists():
+        if why := why_not_writable(root):
+            return DoctorCheck("workspace", FAILED, f"{shown} cannot be made: {why}", remedy)
+        return DoctorCheck("workspace", OK, f"{shown} will be made when it is needed")
+    # Only asked, not tried: people and programs watch this folder.
+    if not os.access(root, os.W_OK):
+        return DoctorCheck("workspace", FAILED, f"{shown} is not writable", remedy)
+    return DoctorCheck("workspace", OK, f"{shown} is readable and writable")
+
+
+def _state(settings: Settings) -> DoctorCheck:
+    name, state = "state folder", settings.state_dir
+    remedy = "check its permissions, or name another folder with --state-dir"
+    if not state.exists():
+        if why := why_not_writable(state):
+            return DoctorCheck(name, FAILED, f"{state} cannot be made: {why}", remedy)
+        return DoctorCheck(name, OK, f"{state} will be made when it is needed")
+    if machine.open_to_others(state.stat()):
+        return DoctorCheck(name, FAILED, f"{state} can be read by others", f"chmod 700 '{state}'")
+    if why := why_not_writable(state):
+        return DoctorCheck(name, FAILED, f"{state} is not writable: {why}", remedy)
+    return DoctorCheck(name, OK, str(state))
+
+
+async def _database(settings: Settings) -> list[DoctorCheck]:
+    where = database_location(settings)
+    if isinstance(where, Path):
+        detail = f"SQLite {apsw.sqlite_lib_version()}, {where}"
+        if not where.exists() and (why := why_not_writable(where.parent)):
+            return [
+                DoctorCheck(
+                    "database",
+                    FAILED,
+                    f"{detail} cannot be made: {why}",
+                    "name another file with --database, or another folder with --state-dir",
+                )
+            ]
+        if not where.exists():
+            return [DoctorCheck("database", OK, f"{detail}, will be made when it is needed")]
+        found = await asyncio.to_thread(problems, where)
+        if found:
+            return [
+                DoctorCheck(
+                    "database", FAILED, f"{detail}: {found[0]}", "`cellwright restore FILE` goes back to a backup"
+                )
+            ]
+        return [DoctorCheck("database", OK, f"{detail}, {where.stat().st_size:,} bytes, sound")]
+    database = open_database(where, MIGRATIONS)
+    try:
+        await database.change_mark()
+    except CellwrightError as error:
+        return [DoctorCheck("database", FAILED, f"PostgreSQL: {error.message}", error.hint)]
+    finally:
+        await database.close()
+    return [DoctorCheck("database", OK, f"PostgreSQL at {without_credentials(where.reveal())}")]
+
+
+async def _jupyter(settings: Settings) -> list[DoctorCheck]:
+    from cellwright.app.cli.doctor_jupyter import examine_jupyter  # noqa: PLC0415 - a server must start without loading this
+
+    return await examine_jupyter(settings)

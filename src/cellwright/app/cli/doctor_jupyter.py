@@ -1,0 +1,120 @@
+"""The part of `doctor` that looks at Jupyter: servers, collaboration, tokens, kernels."""
+
+import asyncio
+import subprocess
+from typing import Any
+from urllib.parse import urlsplit
+
+from cellwright.app.cli.doctor import ABSENT, FAILED, OK, DoctorCheck
+from cellwright.app.installed import installed_version
+from cellwright.app.servers import named_servers
+from cellwright.app.settings import Settings
+from cellwright.core.errors import CellwrightError, ConfigError
+from cellwright.core.installation import this_installation
+from cellwright.jupyter.remote.adapter import RemoteJupyter, Sharing
+from cellwright.jupyter.server.address import JupyterAddress
+from cellwright.jupyter.server.discovery import running_servers, runtime_dir
+
+KERNEL_SECONDS = 30.0
+REACH_SECONDS = 5.0
+ANSWER_SECONDS = 10.0
+"""A server that is well answers in a moment; nobody wants to wait for a minute to hear of one that is not."""
+
+SILENT = "takes connections, but does not answer"
+
+
+async def examine_jupyter(settings: Settings) -> list[DoctorCheck]:
+    """The servers that are named in the settings or running on this machine, and whether a kernel starts."""
+    checks: list[DoctorCheck] = []
+    try:
+        documents, kernels = named_servers(settings)
+    except ConfigError as error:
+        return [DoctorCheck("Jupyter address", FAILED, error.message, error.hint)]
+    named = [server for server in (documents, kernels if kernels != documents else None) if server is not None]
+    found = [] if named else running_servers(runtime_dir())
+    if not named and not found:
+        checks.append(
+            DoctorCheck("Jupyter servers", OK, "none is running; one is started when it is needed, if it is installed")
+        )
+    for address in named:
+        checks += await _server_checks(address)
+    for server in found:
+        checks += await _found_server_checks(server.address)
+    if named:
+        return checks
+    return [*checks, await _local_kernel()]
+
+
+async def _found_server_checks(address: JupyterAddress) -> list[DoctorCheck]:
+    """Of a server that nobody named: that it does not answer is no fault, it may be starting, ending or long gone."""
+    first, *others = await _server_checks(address)
+    if first.state == FAILED and (first.detail == SILENT or not await _is_reachable(address)):
+        return [DoctorCheck(first.name, ABSENT, "is announced here, but does not answer: starting, ending or crashed")]
+    return [first, *others]
+
+
+async def _is_reachable(address: JupyterAddress) -> bool:
+    parts = urlsplit(address.url)
+    try:
+        _, writer = await asyncio.wait_for(
+            asyncio.open_connection(parts.hostname, parts.port or {"https": 443}.get(parts.scheme, 80)), REACH_SECONDS
+        )
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True
+
+
+async def _server_checks(address: JupyterAddress) -> list[DoctorCheck]:
+    name = f"Jupyter at {address.url}"
+    async with RemoteJupyter(address) as jupyter:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                about = await jupyter.about()
+                await jupyter.documents.folder(None)
+        except TimeoutError:
+            return [DoctorCheck(name, FAILED, SILENT, "see its log; start it again")]
+        except CellwrightError as error:
+            return [DoctorCheck(name, FAILED, error.message, error.hint or "check its address and token")]
+        let_in = "token accepted" if address.token else f"lets us in with {address.credentials or 'nothing'}"
+        checks = [
+            DoctorCheck(name, OK, f"jupyter-server {about['jupyter_server']}, {let_in}, kernels: {about['kernels']}")
+        ]
+        if about["sharing"] == Sharing.NONE:
+            remedy = "pip install jupyter-collaboration where that server runs, and start it again"
+            checks.append(DoctorCheck("collaboration", FAILED, "off: people and agents cannot edit together", remedy))
+        else:
+            checks.append(DoctorCheck("collaboration", OK, f"on, by {about['sharing']}"))
+        return [*checks, await _remote_kernel(jupyter)]
+
+
+async def _remote_kernel(jupyter: RemoteJupyter) -> DoctorCheck:
+    try:
+        kernel = await jupyter.kernels.start_kernel()
+        await jupyter.kernels.shut_down(kernel.id)
+    except CellwrightError as error:
+        return DoctorCheck("kernel", FAILED, error.message, error.hint or "see the log of that Jupyter server")
+    return DoctorCheck("kernel", OK, f"{kernel.name} starts and stops")
+
+
+async def _local_kernel() -> DoctorCheck:
+    """Whether the Python kernel of this environment starts, if it is installed."""
+    if installed_version("jupyter-client") is None or installed_version("ipykernel") is None:
+        return DoctorCheck("kernel", FAILED, "not installed (ipykernel)", this_installation().mend())
+    from jupyter_client.manager import AsyncKernelManager  # noqa: PLC0415 - an optional part
+
+    manager: Any = AsyncKernelManager(kernel_name="python3")
+    try:
+        # What a kernel says on its own account is not part of the report.
+        await manager.start_kernel(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        client = manager.client()
+        client.start_channels()
+        try:
+            await client.wait_for_ready(timeout=KERNEL_SECONDS)
+        finally:
+            client.stop_channels()
+    except (RuntimeError, OSError, LookupError) as error:
+        return DoctorCheck("kernel", FAILED, f"python3 does not start: {error}", "python -m ipykernel install --user")
+    finally:
+        await manager.shutdown_kernel(now=True)
+    return DoctorCheck("kernel", OK, "python3 starts and stops")

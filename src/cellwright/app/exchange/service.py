@@ -1,0 +1,50 @@
+"""Notebooks off one shelf and onto another."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cellwright.core.errors import InvalidArgument
+from cellwright.core.types import Call
+from cellwright.notebook.model import Notebook
+from cellwright.notebook.places import Place
+from cellwright.notebook.shelf import Put, Shelf, Taken
+from cellwright.workers.conversions import Conversions
+
+ADDRESSES = {"export_notebook": ("source",), "import_notebook": ("source", "into")}
+"""The arguments of our tools that are addresses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """All shelves of a workspace. What an address means is for the shelf to say that has it."""
+
+    shelves: Sequence[Shelf]
+    conversions: Conversions
+
+    async def read(self, call: Call, source: str, format_name: str | None = None) -> Taken:
+        """The notebook that a caller names. `format_name` is for a file whose name does not tell."""
+        return await self._shelf(source).read(call, source, format_name)
+
+    async def write(self, call: Call, into: str, notebook: Notebook, *, over: bool) -> Put:
+        """Write the notebook there. Without `over`, Conflict if there is something already."""
+        shelf = self._shelf(into)
+        if not shelf.takes(into):
+            others = ", ".join(one.shape for one in self.shelves if one.example)
+            raise InvalidArgument(
+                f"{into[:80]!a} is no place to write to",
+                hint=f"notebook:// makes a new thinking notebook; else {others}, each as a whole",
+            )
+        return await shelf.write(call, into, notebook, over=over)
+
+    def arguments(self, tool: str) -> Sequence[str]:
+        return ADDRESSES.get(tool, ())
+
+    def named(self, name: str) -> Place | None:
+        return next((shelf.named(name) for shelf in self.shelves if shelf.has(name)), None)
+
+    def _shelf(self, address: str) -> Shelf:
+        for shelf in self.shelves:
+            if shelf.has(address):
+                return shelf
+        shapes = ", ".join(shelf.shape for shelf in self.shelves)
+        raise InvalidArgument(f"{address[:80]!a} names no notebook", hint=f"there are: {shapes}")

@@ -1,1 +1,0 @@
-"""Finding everything: pads, thinking notebooks, notebooks, discoveries and files, by one search."""

@@ -1,0 +1,1 @@
+"""Serving over HTTP: who may enter, how much, how often."""

@@ -1,0 +1,1 @@
+"""What a caller is offered: tools and prompts."""

@@ -1,0 +1,353 @@
+"""Which tools are offered: a pure function of the settings, the caller's scopes and, over HTTP, the request's own wish.
+
+No door without a sign: a tool that exists but is not offered says by what it is off and how it is switched on.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+from cellwright.core.arguments import Signature, nearest, signature_of
+from cellwright.core.errors import CellwrightError, ConfigError, Forbidden, InvalidArgument
+from cellwright.core.toolset import Effect, FailureShape, Tool, Toolset
+from cellwright.core.types import Principal, Scope
+
+ALL = "all"
+COMPACT = "compact"
+CORE = "core"
+DEFAULT = "default"
+GROUPS = (ALL, COMPACT, CORE, DEFAULT)
+MIRRORED = "x-mcp-header"
+"""What marks an argument that clients repeat in a header."""
+# How a request over HTTP chooses for itself.
+TOOLSETS_HEADER = "X-MCP-Toolsets"
+TOOLS_HEADER = "X-MCP-Tools"
+EXCLUDE_HEADER = "X-MCP-Exclude-Tools"
+READONLY_HEADER = "X-MCP-Readonly"
+
+# What a client gets that asks for nothing, and the smallest set that is still useful. Budgets: tests/test_catalogue.py.
+DEFAULT_TOOLSETS = ("workspace", "notebooks", "editing", "kernels", "proposals")
+CURRENT_NOTEBOOK = "cells"
+"""The toolset that works on a current notebook: among the default ones where there is one."""
+CORE_TOOLS = (
+    "workspace_status",
+    "list_nbs",
+    "get_nb_stat",
+    "create_nb",
+    "read_nb_cells",
+    "modify_nb_cells",
+    "insert_nb_cells",
+    "delete_nb_cells",
+    "execute_nb_cells",
+    "restart_nb_kernel",
+    "edit_nb_cell",
+    "undo_nb_edit",
+    "get_execution",
+    "cancel_execution",
+)
+
+# What `compact` does without, each with what does the same there: older names, and conversions of one part alone.
+TWINS = {
+    "list_notebook": "list_nbs",
+    "use_notebook": "create_nb",
+    "unuse_notebook": "end_nb_session",
+    "restart_notebook": "restart_nb_kernel",
+    "read_cells": "read_nb_cells",
+    "list_cells": "get_nb_stat",
+    "read_cell": "read_nb_cells",
+    "insert_cell": "insert_nb_cells",
+    "insert_execute_code_cell": "insert_nb_cells",
+    "overwrite_cell_source": "modify_nb_cells",
+    "delete_cell": "delete_nb_cells",
+    "execute_cell_simple_timeout": "execute_nb_cells",
+    "execute_cell_streaming": "execute_nb_cells",
+    "execute_cell_with_progress": "execute_nb_cells",
+    "list_files": "list_documents",
+    "list_kernels": "list_available_kernels",
+    "scratch_export": "export_notebook",
+    "scratch_import": "import_notebook",
+    "notebook_export": "export_notebook",
+    "notebook_import": "import_notebook",
+    "search": "search_workspace",
+}
+
+
+class ToolOff(CellwrightError):
+    code = "TOOL_OFF"
+    meaning = (
+        "The tool exists but is not offered to you: its toolset is off or the tool is ruled out; the message says by what, "
+        "the hint how to get it."
+    )
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A choice of tools, by settings or by request."""
+
+    toolsets: tuple[str, ...] = (DEFAULT,)
+    tools: tuple[str, ...] = ()
+    exclude_tools: tuple[str, ...] = ()
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
+class OfferedTool:
+    """A tool with everything that serving it needs."""
+
+    tool: Tool
+    toolset: str
+    service: object
+    failure: FailureShape | None = None
+
+    @cached_property
+    def signature(self) -> Signature:
+        """Read when it is first needed: most tools are not offered to most clients, and each costs a millisecond of the start."""
+        return signature_of(self.tool.function)
+
+    @cached_property
+    def schema_with_headers(self) -> dict[str, Any] | None:
+        """The input schema if some argument is repeated in a header. The SDK walks what it is given at every call."""
+        schema = self.signature.input_schema
+        return schema if MIRRORED in json.dumps(schema) else None
+
+    @property
+    def name(self) -> str:
+        return self.tool.name
+
+    @property
+    def description(self) -> str:
+        return " ".join((self.tool.function.__doc__ or "").split())
+
+
+class Catalogue:
+    """Every tool there is, and the operator's choice among them."""
+
+    def __init__(
+        self, toolsets: Sequence[Toolset], chosen: Selection, default: Sequence[str] = DEFAULT_TOOLSETS
+    ) -> None:
+        """`default` is what the group of that name means."""
+        self.toolsets = tuple(toolsets)
+        self._tools = {
+            tool.name: OfferedTool(tool, toolset.name, toolset.service, toolset.failure)
+            for toolset in toolsets
+            for tool in toolset.tools
+        }
+        self._aliases = {alias: name for name, offered in self._tools.items() for alias in offered.tool.aliases}
+        self._chosen = chosen
+        self._default = tuple(default)
+        self._check(chosen, ConfigError)
+        self._offered = lru_cache(maxsize=256)(self._compute)
+        # What a request with every scope could get: all but what the operator ruled out.
+        everything = Selection((ALL,)) if self._may_be_widened else None
+        self._needed = {tool.name: tool.tool.effect.scope for tool in self._compute(frozenset(Scope), everything)}
+
+    @property
+    def _may_be_widened(self) -> bool:
+        """The operator's own choice is a bound that a request cannot relax; the mere default is not."""
+        return self._chosen.toolsets == (DEFAULT,)
+
+    def offered(self, principal: Principal, wish: Selection | None = None) -> tuple[OfferedTool, ...]:
+        """The tools this caller may see, in a fixed order."""
+        return self._offered(principal.scopes, wish)
+
+    def names(self, principal: Principal) -> dict[str, list[str]]:
+        """The same by their toolsets."""
+        found: dict[str, list[str]] = {}
+        for tool in self.offered(principal):
+            found.setdefault(tool.toolset, []).append(tool.name)
+        return found
+
+    def find(self, name: str, principal: Principal, wish: Selection | None = None) -> OfferedTool:
+        """The tool of this name if it is offered; else why it is not, or which name was meant."""
+        real = self._aliases.get(name, name)
+        for offered in self._offered(principal.scopes, wish):
+            if offered.name == real:
+                return offered
+        known = self._tools.get(real)
+        raise self._unknown(name, principal, wish) if known is None else self._why_off(known, name, wish)
+
+    def off(self, principal: Principal, wish: Selection | None = None) -> str:
+        """What this caller is not offered and by what, in one line; empty if everything is on."""
+        chosen = self._chosen
+        named = self._named_for(wish)
+        parts: list[str] = []
+        closed, some = self._toolsets_without(named)
+        ask = self._how_to_switch_on("NAME")
+        parts += [f"toolsets {', '.join(closed)}: {ask}"] if closed else []
+        parts += [f"some tools of {', '.join(some)}: {ask}"] if some else []
+        if excluded := sorted(self._real(chosen.exclude_tools)):
+            parts.append(f"{', '.join(excluded)}: by --exclude-tools")
+        if chosen.read_only or (wish is not None and wish.read_only):
+            parts.append(
+                f"tools that change or run something: by {'--read-only' if chosen.read_only else READONLY_HEADER}"
+            )
+        else:
+            effects = {self._tools[name].tool.effect for name in named} - self._effects_of(principal)
+            missing = sorted(effect.scope.value for effect in effects)
+            parts += [f"tools that need {' or '.join(missing)}: your token lacks the scope"] if missing else []
+        return "; ".join(parts)
+
+    def closed_toolsets(self) -> list[str]:
+        """The toolsets that are off for everybody who asks for nothing."""
+        return self._toolsets_without(self._named_for(None))[0]
+
+    def _toolsets_without(self, named: AbstractSet[str]) -> tuple[list[str], list[str]]:
+        """Toolsets of which nothing is named, and those of which only a part is."""
+        members: dict[str, set[str]] = {}
+        for name, offered in self._tools.items():
+            members.setdefault(offered.toolset, set()).add(name)
+        ruled_out = self._real(self._chosen.exclude_tools)
+        closed = [toolset for toolset, tools in members.items() if not tools & named and tools - ruled_out]
+        some = [toolset for toolset, tools in members.items() if tools & named and tools - named - ruled_out]
+        return closed, some
+
+    @staticmethod
+    def _effects_of(principal: Principal) -> set[Effect]:
+        return {effect for effect in Effect if principal.may(effect.scope)}
+
+    def _how_to_switch_on(self, toolset: str) -> str:
+        wanted = ",".join((*self._chosen.toolsets, toolset))
+        how = f"start cellwright with --toolsets {wanted} (or CELLWRIGHT_TOOLSETS={wanted})"
+        return f"{how}; over HTTP a request may send {TOOLSETS_HEADER}: {wanted}" if self._may_be_widened else how
+
+    def _why_off(self, known: OfferedTool, name: str, wish: Selection | None) -> CellwrightError:
+        chosen, changes = self._chosen, known.tool.effect is not Effect.READ
+        details = {"tool": known.name, "toolset": known.toolset}
+        ask = "ask the operator, or do without: tools/list shows what there is"
+        if known.name in self._real(chosen.exclude_tools):
+            return ToolOff(f"{name} is excluded here by --exclude-tools", hint=ask, details=details)
+        if chosen.read_only and changes:
+            return ToolOff(
+                f"{name} changes or runs something, and this server is --read-only", hint=ask, details=details
+            )
+        if known.name not in self._named(chosen) and (wish is None or not self._may_be_widened):
+            return self._toolset_off(known, name, details)
+        if wish is not None and wish.read_only and changes:
+            hint = f"send the request without {READONLY_HEADER}"
+            return ToolOff(
+                f"{name} changes or runs something, and the request asked for reading only", hint=hint, details=details
+            )
+        if wish is not None and known.name not in self._named(wish):
+            header = EXCLUDE_HEADER if known.name in self._real(wish.exclude_tools) else TOOLSETS_HEADER
+            hint = f"change the request's {header}: {name} is in the toolset {known.toolset}"
+            return ToolOff(f"{name} is left out by the request's own {header}", hint=hint, details=details)
+        return insufficient_scope(known.tool.effect, name)
+
+    def _toolset_off(self, known: OfferedTool, name: str, details: dict[str, str]) -> ToolOff:
+        switch_on, twin = self._how_to_switch_on(known.toolset), TWINS.get(known.name)
+        if twin is not None and COMPACT in self._chosen.toolsets:
+            why = f"{name} is left out of the toolsets {COMPACT!r}, because {twin} does the same"
+            return ToolOff(why, hint=f"call {twin}; or {switch_on}", details=details)
+        why = f"{name} is a tool of the toolset {known.toolset!r}, which is off"
+        return ToolOff(why, hint=switch_on, details=details)
+
+    def _unknown(self, name: str, principal: Principal, wish: Selection | None) -> InvalidArgument:
+        """With the nearest of all names, and with the nearest of those that are on; one that is off says how it is switched on."""
+        here = [tool.name for tool in self._offered(principal.scopes, wish)]
+        here += [alias for alias, real in self._aliases.items() if real in here]
+        meant = nearest(name, [*self._tools, *self._aliases])
+        if meant is None:
+            hint = "tools/list shows what there is"
+        elif meant in here:
+            hint = f"did you mean {meant!r}?"
+        else:
+            why = self._why_off(self._tools[self._aliases.get(meant, meant)], meant, wish)
+            beside = nearest(name, here)
+            hint = f"did you mean {beside!r}? Or {meant!r}: {why}" if beside else f"did you mean {meant!r}? {why}"
+        return InvalidArgument(f"unknown tool {name[:80]!r}", hint=hint)
+
+    def _real(self, names: Iterable[str]) -> set[str]:
+        """The tools that are meant, whichever of their names was given."""
+        return {self._aliases.get(name, name) for name in names}
+
+    def needed_scope(self, name: str) -> Scope | None:
+        """The scope a call of this tool needs; None for a tool that no token could call here."""
+        return self._needed.get(self._aliases.get(name, name))
+
+    def is_long(self, name: str, body: bytes) -> bool:
+        """Whether a call of this tool may take a while, as far as its unparsed body tells; also of a name that nothing has."""
+        offered = self._tools.get(self._aliases.get(name, name))
+        long = True if offered is None else offered.tool.long
+        return f'"{long}"'.encode() in body if isinstance(long, str) else long
+
+    def schema_with_headers(self, name: str) -> dict[str, Any] | None:
+        """The input schema of a tool, offered or not, some argument of which a client repeats in a header; None for all others."""
+        offered = self._tools.get(self._aliases.get(name, name))
+        return offered.schema_with_headers if offered else None
+
+    def wish(self, toolsets: str, tools: str, exclude_tools: str, read_only: str) -> Selection | None:
+        """A request's own choice, from its headers; None if it makes none."""
+        if not (toolsets or tools or exclude_tools or read_only):
+            return None
+        made = Selection(
+            _split(toolsets) or (() if tools else self._chosen.toolsets),
+            _split(tools),
+            _split(exclude_tools),
+            read_only.strip().lower() in {"1", "true", "yes", "on"},
+        )
+        self._check(made, InvalidArgument)
+        return made
+
+    def _compute(self, scopes: frozenset[Scope], wish: Selection | None) -> tuple[OfferedTool, ...]:
+        names = self._named_for(wish)
+        read_only = self._chosen.read_only or (wish is not None and wish.read_only)
+        return tuple(
+            offered
+            for offered in self._tools.values()
+            if offered.name in names
+            and offered.tool.effect.scope in scopes
+            and not (read_only and offered.tool.effect is not Effect.READ)
+        )
+
+    def _named_for(self, wish: Selection | None) -> set[str]:
+        """The tools that settings and request name, whatever they do and whoever asks."""
+        names = self._named(self._chosen)
+        if wish is not None:
+            names = self._named(wish) & (set(self._tools) if self._may_be_widened else names)
+        return names - self._real(self._chosen.exclude_tools)
+
+    def _named(self, selection: Selection) -> set[str]:
+        names = self._real(selection.tools)
+        for toolset in selection.toolsets:
+            if toolset == ALL:
+                names |= set(self._tools)
+            elif toolset == COMPACT:
+                names |= set(self._tools) - TWINS.keys()
+            elif toolset == CORE:
+                names |= set(CORE_TOOLS)
+            else:
+                wanted = self._default if toolset == DEFAULT else (toolset,)
+                names |= {offered.name for offered in self._tools.values() if offered.toolset in wanted}
+        return (names & set(self._tools)) - self._real(selection.exclude_tools)
+
+    def _check(self, selection: Selection, error: type[ConfigError] | type[InvalidArgument]) -> None:
+        known_sets = [*GROUPS, *dict.fromkeys(toolset.name for toolset in self.toolsets)]
+        _refuse_unknown("toolset", selection.toolsets, known_sets, error)
+        _refuse_unknown("tool", (*selection.tools, *selection.exclude_tools), [*self._tools, *self._aliases], error)
+
+
+def insufficient_scope(effect: Effect, tool: str) -> Forbidden:
+    return Forbidden(
+        f"the token lacks the scope {effect.scope.value!r} that {tool} needs",
+        hint="ask the operator for a token with it: cellwright token create NAME --scopes …",
+        details={"scope": effect.scope.value, "tool": tool},
+    )
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _refuse_unknown(
+    kind: str, names: Iterable[str], known: Sequence[str], error: type[ConfigError] | type[InvalidArgument]
+) -> None:
+    for name in names:
+        if name not in known:
+            meant = nearest(name, known)
+            raise error(
+                f"there is no {kind} {name[:80]!r}",
+                hint=f"did you mean {meant!r}?" if meant else f"there are: {', '.join(known)}",
+            )

@@ -1,0 +1,1 @@
+"""Serving one client over standard input and output."""

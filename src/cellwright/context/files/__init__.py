@@ -1,0 +1,1 @@
+"""The project's files: listing, reading, searching them."""

@@ -1,0 +1,1 @@
+"""The project file: reading it, drafting it, keeping what people wrote."""

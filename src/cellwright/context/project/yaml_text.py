@@ -1,0 +1,256 @@
+"""`project.yaml` as text: parsed with its comments, checked with line numbers, written back as it was but for what changed.
+
+Every plain scalar is text here: `runtime: 3.10` means the version 3.10, not a number, and is written back as it stood.
+"""
+
+# ruamel.yaml has no types of its own; this is the only module that knows it.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+import re
+from collections.abc import Callable
+from io import StringIO
+from typing import Any, TypeVar, cast
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.constructor import DuplicateKeyError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.resolver import VersionedResolver
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+from ruamel.yaml.tokens import FlowMappingEndToken, FlowMappingStartToken, FlowSequenceEndToken, FlowSequenceStartToken
+
+from cellwright.context.model import BrokenProjectFile, Issue, KeyFile, Module, Project
+from cellwright.core.text.names import on_one_line
+
+T = TypeVar("T")
+YamlMap = CommentedMap
+WIDEST = 1_000_000
+"""Lines are never folded: a person's long line stays one."""
+DEEPEST = 100
+_BRACKET = re.compile(r"[\[\]{}]")
+AMBIGUOUS = frozenset({"", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n", "="})
+
+
+class _TextResolver(VersionedResolver):
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:  # noqa: ANN401 - ruamel's own signature
+        plain = kind is ScalarNode and implicit[0]
+        return super().resolve(kind, "text" if plain and value != "<<" else value, implicit)
+
+
+def _yaml(text: str) -> YAML:
+    made = YAML()
+    made.Resolver = _TextResolver
+    made.preserve_quotes = True
+    made.width = WIDEST
+    made.allow_unicode = True
+    indent, offset = _indentation(text)
+    made.indent(mapping=2, sequence=indent, offset=offset)
+    return made
+
+
+_FIRST_ITEM = re.compile(
+    r"^( *(?:: +)?)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( *)-( +)\S", re.MULTILINE
+)
+
+
+def _indentation(text: str) -> tuple[int, int]:
+    """How the file indents its lists: the distance from a key to the text of its items, and to their dash."""
+    found = _FIRST_ITEM.search(text)
+    if found is None:
+        return 4, 2
+    dash = max(len(found[2]) - len(found[1]), 0)
+    return dash + 1 + len(found[3]), dash
+
+
+TRIPPED_OVER = (
+    YAMLError, RecursionError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError,
+)  # fmt: skip
+"""What the library raises over text that it does not understand: `? a: {}`, `!!bool x`, "\\UFFFFFFFF"."""
+
+
+def parse(text: str, shown: str) -> YamlMap:
+    """The document of a file; an empty map for an empty one. BrokenProjectFile names the line."""
+    if _brackets_deep(text) > DEEPEST and _is_too_deep(text):
+        # The parser would look at it for a very long time before it said so.
+        raise BrokenProjectFile(f"{shown} has brackets more than {DEEPEST:,} deep", hint="mend it by hand")
+    try:
+        found: object = _yaml("").load(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{shown} line {mark.line + 1}" if mark else shown
+        # Of a key that stands twice the parser would show both values.
+        twice = isinstance(error, DuplicateKeyError)
+        why = "a key stands there that stood before" if twice else error.problem or "not YAML"
+        raise BrokenProjectFile(f"{where}: {why}", hint="mend that line") from error
+    except TRIPPED_OVER as error:
+        raise BrokenProjectFile(f"{shown} is not YAML that can be read", hint="mend it by hand") from error
+    if found is None or found == "":
+        return _with_comments_of(text)
+    if not isinstance(found, CommentedMap):
+        raise BrokenProjectFile(f"{shown} line 1: not a mapping of keys to values", hint="it begins with project:")
+    return found
+
+
+def _brackets_deep(text: str) -> int:
+    """How deep brackets can be nested at most: those in texts count as well, as if nothing were quoted."""
+    depth = deepest = 0
+    for bracket in _BRACKET.findall(text):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _is_too_deep(text: str) -> bool:
+    """Whether lists and maps in brackets are nested too deep; brackets in texts are text. Looks no further than it must."""
+    depth = 0
+    try:
+        for token in cast("Any", _yaml("")).scan(text):
+            depth += isinstance(token, FlowSequenceStartToken | FlowMappingStartToken)
+            depth -= isinstance(token, FlowSequenceEndToken | FlowMappingEndToken)
+            if depth > DEEPEST:
+                return True
+    except TRIPPED_OVER:
+        pass  # the parser trips over it as well, and says where
+    return False
+
+
+def _with_comments_of(text: str) -> YamlMap:
+    """An empty document that keeps what comments a file without any key has."""
+    made = CommentedMap()
+    comment = "\n".join(line.strip().removeprefix("#").removeprefix(" ") for line in text.splitlines() if line.strip())
+    if comment:
+        cast("Any", made).yaml_set_start_comment(comment)
+    return made
+
+
+def dump(document: YamlMap, before: str) -> str:
+    """The document as text, indented as `before` was."""
+    out = StringIO()
+    cast("Any", _yaml(before)).dump(document, out)
+    return out.getvalue()
+
+
+def quoted(text: str) -> str:
+    """Text as it can be written, so that other programs read it as text too."""
+    looks_like_a_value = text.casefold() in AMBIGUOUS or text[:1] in "0123456789+-." or text != text.strip()
+    return DoubleQuotedScalarString(text) if looks_like_a_value or not text.isprintable() else text
+
+
+# -- from the document to values ---------------------------------------------------------------------------------------------
+
+
+_NO_TEXT = re.compile(r"[\x00\ud800-\udfff]")
+"""YAML can write it, but no database takes it and no message carries it."""
+
+
+class _Reading:
+    """Reads a document and knows where in the file it is."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+
+    def wrong(self, where: str, line: int, wanted: str) -> BrokenProjectFile:
+        return BrokenProjectFile(
+            f"{self.shown} line {line}: {on_one_line(where)} must be {wanted}", hint="mend that line"
+        )
+
+    def map(self, parent: YamlMap, key: str, where: str) -> YamlMap:
+        found = parent.get(key)
+        if found is None or found == "":
+            return CommentedMap()
+        if not isinstance(found, CommentedMap):
+            raise self.wrong(where, line_of(parent, key), "a mapping")
+        return found
+
+    def text(self, parent: YamlMap, key: str, where: str) -> str:
+        found: object = parent.get(key)
+        if found is None:
+            return ""
+        if not isinstance(found, str):
+            raise self.wrong(where, line_of(parent, key), "text")
+        return self.one_text(found, line_of(parent, key), where)
+
+    def list(self, parent: YamlMap, key: str, where: str, item: Callable[[Any, int, str], T]) -> tuple[T, ...]:
+        found = parent.get(key)
+        if found is None or found == "":
+            return ()
+        if not isinstance(found, CommentedSeq):
+            raise self.wrong(where, line_of(parent, key), "a list")
+        made: list[T] = []
+        for number, value in enumerate(cast("list[Any]", found)):
+            made.append(item(value, _item_line(found, number), f"{where}[{number}]"))
+        return tuple(made)
+
+    def one_text(self, value: Any, line: int, where: str) -> str:  # noqa: ANN401 - what stands in the file
+        if not isinstance(value, str):
+            raise self.wrong(where, line, "text")
+        if _NO_TEXT.search(value):
+            raise self.wrong(where, line, "text without NUL and without halves of characters")
+        return str(value)
+
+    def key_file(self, value: Any, line: int, where: str) -> KeyFile:  # noqa: ANN401
+        if isinstance(value, str):
+            return KeyFile(self.one_text(value, line, where))
+        if not isinstance(value, CommentedMap):
+            raise self.wrong(where, line, "a mapping with path and role")
+        return KeyFile(*(self.text(value, key, f"{where}.{key}") for key in ("path", "role", "description")))
+
+    def issue(self, value: Any, line: int, where: str) -> Issue:  # noqa: ANN401
+        if isinstance(value, str):
+            return Issue(self.one_text(value, line, where))
+        if not isinstance(value, CommentedMap):
+            raise self.wrong(where, line, "a mapping with description and solution")
+        keys = ("description", "solution", "discoveredAt", "sessionId")
+        return Issue(*(self.text(value, key, f"{where}.{key}") for key in keys))
+
+    def module(self, name: str, value: YamlMap, where: str) -> Module:
+        return Module(
+            name,
+            self.text(value, "description", f"{where}.description"),
+            self.list(value, "keyFiles", f"{where}.keyFiles", self.key_file),
+            self.list(value, "patterns", f"{where}.patterns", self.one_text),
+            self.list(value, "businessRules", f"{where}.businessRules", self.one_text),
+            self.list(value, "commonIssues", f"{where}.commonIssues", self.issue),
+            self.list(value, "dependencies", f"{where}.dependencies", self.one_text),
+            self.list(value, "decisions", f"{where}.decisions", self.one_text),
+        )
+
+
+def project_of(document: YamlMap, shown: str) -> Project:
+    """The document as values; BrokenProjectFile with the line of the first thing that is not what it should be."""
+    read = _Reading(shown)
+    project = read.map(document, "project", "project")
+    tech = read.map(document, "tech", "tech")
+    architecture = read.map(document, "architecture", "architecture")
+    modules = read.map(document, "modules", "modules")
+    return Project(
+        *(read.text(project, key, f"project.{key}") for key in ("name", "type", "path")),
+        stack=read.list(tech, "stack", "tech.stack", read.one_text),
+        runtime=read.text(tech, "runtime", "tech.runtime"),
+        package_manager=read.text(tech, "packageManager", "tech.packageManager"),
+        pattern=read.text(architecture, "pattern", "architecture.pattern"),
+        description=read.text(architecture, "description", "architecture.description"),
+        modules={
+            read.one_text(name, line_of(modules, name), "the name of a module"): read.module(
+                str(name), read.map(modules, name, f"modules.{name}"), f"modules.{name}"
+            )
+            for name in cast("list[str]", list(modules))
+        },
+        notes=read.module("", read.map(document, "notes", "notes"), "notes"),
+    )
+
+
+def line_of(parent: YamlMap, key: str) -> int:
+    """The line on which a key stands, counted from 1."""
+    try:
+        return int(cast("Any", parent).lc.key(key)[0]) + 1
+    except (KeyError, TypeError):
+        return 1
+
+
+def _item_line(parent: CommentedSeq, number: int) -> int:
+    try:
+        return int(cast("Any", parent).lc.item(number)[0]) + 1
+    except (KeyError, TypeError):
+        return 1

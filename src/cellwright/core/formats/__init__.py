@@ -1,1 +1,0 @@
-"""Notebooks as files: one model, and the formats it is written in and read from."""

@@ -1,0 +1,1 @@
+"""Documents that people have open too: rooms, their text, who is there."""

@@ -1,0 +1,222 @@
+"""Where a document's changes go: into the room that others share, or into the file when nobody can share it."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from pycrdt import Map, MapEvent, Subscription
+
+from cellwright.core.errors import CellwrightError, NotFound, Unavailable
+from cellwright.jupyter.documents.room import Room, Saved
+from cellwright.jupyter.files.paths import DocPath
+from cellwright.jupyter.model import FileInfo, FileKind
+from cellwright.jupyter.port import Documents
+
+log = logging.getLogger(__name__)
+
+TRUST_SECONDS = 1.0
+"""For how long a file that was there is believed to be there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """What is known of a change when it is reported."""
+
+    live: bool
+    """Whether it went into the document that people share, as opposed to the file."""
+    saved: bool
+    """Whether it is known to be in the file by now."""
+    reaches_others: bool = True
+    """False when the server has stopped passing changes on to people who have the document open."""
+
+
+class Backing(Protocol):
+    """What stands behind an open document."""
+
+    @property
+    def live(self) -> bool: ...
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still be used; if not, the document is opened anew."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """About how many bytes the document has."""
+        ...
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that was changed here has arrived."""
+        ...
+
+    def check_open(self) -> None: ...
+
+    async def refresh(self) -> None:
+        """See that the file is still there, under this name, and as it was read. Raises, or closes this backing."""
+        ...
+
+    async def acknowledge(self) -> Acknowledged:
+        """Return when what was changed has arrived; UnknownOutcome when that cannot be known."""
+        ...
+
+    async def save(self) -> bool:
+        """Write the file now. Whether it was written."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class RoomBacking:
+    """Changes go into the room. The file is the server's business."""
+
+    live = True
+
+    def __init__(self, room: Room, documents: Documents, path: DocPath) -> None:
+        self.room = room
+        self._documents = documents
+        self._path = path
+        self._state: Map[Any] = room.doc.get("state", type=Map)
+        self._named_at_first = self._named = self._state.get("path")
+        self._on_written: list[Callable[[], None]] = []
+        self._subscription: Subscription | None = self._state.observe(self._follow_state)
+        self._looked = time.monotonic()
+
+    @property
+    def is_open(self) -> bool:
+        return self.room.is_open
+
+    @property
+    def size(self) -> int:
+        return self.room.size
+
+    @property
+    def settled(self) -> bool:
+        return self.room.settled
+
+    def check_open(self) -> None:
+        self.room.check_open()
+
+    async def refresh(self) -> None:
+        self._check_name()
+        if time.monotonic() - self._looked > TRUST_SECONDS:
+            info = await self._documents.stat(self._path)
+            if info.kind is FileKind.DIRECTORY:
+                raise NotFound(f"{self._path} is a folder now", hint="list_documents shows what is in it")
+            self._looked = time.monotonic()
+
+    def when_written(self, callback: Callable[[], None]) -> None:
+        """Call `callback` whenever the server says that the file has what the document has."""
+        self._on_written.append(callback)
+
+    def _follow_state(self, event: MapEvent) -> None:
+        self._named = self._state.get("path")
+        written = cast("dict[str, dict[str, object]]", event.keys).get("dirty", {})
+        if written.get("newValue") is False:
+            for callback in self._on_written:
+                callback()
+
+    def _check_name(self) -> None:
+        """The room follows its file. Right after joining it may still have the name from before we came."""
+        named = self._named
+        if isinstance(named, str) and named not in ("", self._path.text, self._named_at_first):
+            raise NotFound(f"{self._path} was renamed to {named}", hint=f"Use {named}")
+
+    async def acknowledge(self) -> Acknowledged:
+        await self.room.flush()
+        try:
+            await self.refresh()
+        except NotFound as error:
+            raise NotFound(
+                f"{error.message}: the change reached those who have it open, but there is no such file any more",
+                hint=error.hint or "Its text can still be copied from an open tab",
+            ) from error
+        except CellwrightError as error:
+            # The change has arrived. Whether its file is still there is asked again before the next one.
+            log.info("file_not_looked_at_after_a_change path=%s error=%s", self._path, error)
+        return Acknowledged(live=True, saved=False, reaches_others=self.room.reaches_others)
+
+    async def save(self) -> bool:
+        """The server reports success also when writing failed: believe the file's own time instead."""
+        self._check_name()
+        before = await self._documents.stat(self._path)
+        if await self.room.save() is not Saved.SUCCESS:
+            return False
+        return (await self._documents.stat(self._path)).last_modified > before.last_modified
+
+    async def close(self) -> None:
+        if self._subscription is not None:
+            self._state.unobserve(self._subscription)
+            self._subscription = None
+        self._on_written.clear()
+        await self.room.leave()
+
+
+class FileBacking:
+    """Changes go into the file, after a check that nobody else changed it. For servers that share nothing."""
+
+    live = False
+
+    def __init__(
+        self, documents: Documents, path: DocPath, kind: FileKind, info: FileInfo, content: Callable[[], Any]
+    ) -> None:
+        self._documents = documents
+        self._path = path
+        self._kind = kind
+        self._info = info
+        self._content = content
+        self._writing = asyncio.Lock()
+        self._spoiled: CellwrightError | None = None
+        self._outdated = False
+
+    @property
+    def is_open(self) -> bool:
+        return self._spoiled is None and not self._outdated
+
+    @property
+    def size(self) -> int:
+        return self._info.size or 0
+
+    @property
+    def settled(self) -> bool:
+        return not self._writing.locked()
+
+    def check_open(self) -> None:
+        if self._spoiled is not None:
+            raise self._spoiled
+        if self._outdated:
+            raise Unavailable(f"{self._path} was changed on disk and is read anew", hint="Try again")
+
+    async def refresh(self) -> None:
+        if await self._documents.live():
+            # The server was restarted and now shares documents: this one too is opened that way.
+            self._outdated = True
+            return
+        now = await self._documents.stat(self._path)
+        known = self._info
+        if not self._writing.locked() and (now.last_modified, now.size) != (known.last_modified, known.size):
+            self._outdated = True
+
+    async def acknowledge(self) -> Acknowledged:
+        async with self._writing:
+            self.check_open()
+            try:
+                if await self._documents.live(now=True):
+                    raise Unavailable(f"{self._path} is shared now; nothing was written", hint="Try again")
+                self._info = await self._documents.write(self._path, self._kind, self._content(), expect=self._info)
+            except CellwrightError as error:
+                # What we hold has a change that the file has not: it must not be read, nor written later.
+                self._spoiled = error
+                raise
+        return Acknowledged(live=False, saved=True)
+
+    async def save(self) -> bool:
+        """Every change is written at once; nothing is left to save."""
+        return self.is_open
+
+    async def close(self) -> None:
+        self._outdated = True

@@ -1,0 +1,1 @@
+"""Edits of a notebook as a whole: reshaping, replacing, taking back, proposing."""

@@ -1,0 +1,126 @@
+"""Making a shared notebook into another version of itself, by the least that says what is meant, so that it can be taken back."""
+
+import json
+from collections.abc import Sequence
+
+from cellwright.core.errors import InvalidArgument, LimitReached
+from cellwright.core.text.counting import counted
+from cellwright.jupyter.edits.history import CellPlace, Inserted, Moved, Remarked, Removed, Retyped, Rewritten, Step
+from cellwright.jupyter.model import CellType, JsonObject, NewCell
+from cellwright.jupyter.notebooks.cellmetadata import PASSING, metadata_of, put_entries, with_entries
+from cellwright.jupyter.notebooks.cells import new_cell_json, to_json
+from cellwright.jupyter.notebooks.guards import check_idle
+from cellwright.jupyter.notebooks.notebook import LiveNotebook, retyped
+from cellwright.notebook.merging import NO_METADATA, CellChange, Plain, PlainCell, compare, metadata_text
+from cellwright.notebook.textdiff import set_text
+
+MOST_CELLS = 1_000
+
+
+def plain(view: LiveNotebook) -> Plain:
+    """The cells as proposals know them. All of them are compared at once, so there may not be too many."""
+    if view.cell_count > MOST_CELLS:
+        raise LimitReached(
+            f"{view.name} has {counted(view.cell_count, 'cell')}; changes are proposed for notebooks of at most {MOST_CELLS:,}; "
+            "nothing was done",
+            hint="Edit the notebook itself, without propose; undo_nb_edit takes that back",
+        )
+    if not view.have_own_ids(range(view.cell_count)):
+        raise InvalidArgument(
+            f"cells of {view.name} have no id or share one, so a proposal cannot tell them apart; nothing was done",
+            hint="Edit the notebook itself, without propose; running such a cell gives it an id of its own",
+        )
+    return tuple(
+        PlainCell(head.id, head.cell_type, head.source, _noted(view, index))
+        for index, head in enumerate(view.outline())
+    )
+
+
+def _noted(view: LiveNotebook, index: int) -> str:
+    metadata = metadata_of(view.shared_at(index))
+    return metadata_text({key: value for key, value in metadata.items() if key not in PASSING})
+
+
+def check_recastable(view: LiveNotebook, changes: Sequence[CellChange]) -> None:
+    """Raise if one of these changes would take a cell from under its run, or change what is no text."""
+    for change in changes:
+        if change.index is None:
+            continue
+        if not change.in_place:
+            check_idle([(change.index, view.head(change.index))])
+        if "changed" in change.kinds:
+            view.text_of(change.index)
+
+
+def recast(view: LiveNotebook, wanted: Plain, *, author: str, what: str) -> list[CellChange]:
+    """Make the notebook have these cells, each with the outputs and metadata it has here. What was done, which undo knows."""
+    changes = compare(plain(view), wanted)
+    if not changes:
+        return changes
+    groups = _steps(view, changes)
+    with view.doc.transaction(origin=author):
+        for change in changes:
+            if change.after is not None and change.index is not None and change.before != change.after:
+                set_text(view.text_of(change.index), change.after.source)
+                put_entries(view.shared_at(change.index), _entries(change))
+        lifted = {change.id: _lifted(view, change) for change in changes if not change.in_place}
+        view.remove(sorted(change.index for change in changes if change.id in lifted and change.index is not None))
+        for index, cell in enumerate(wanted):
+            if cell.id in lifted:
+                view.put(index, [lifted[cell.id]])
+    for steps in groups:
+        view.history.add(author, what, steps)
+    return changes
+
+
+def _entries(change: CellChange) -> JsonObject:
+    """The metadata that changes, as entries to set; None takes one away."""
+    before: JsonObject = json.loads(change.before.metadata if change.before else NO_METADATA)
+    after: JsonObject = json.loads(change.after.metadata if change.after else NO_METADATA)
+    return {key: after.get(key) for key in before | after if before.get(key) != after.get(key)}
+
+
+def _lifted(view: LiveNotebook, change: CellChange) -> JsonObject:
+    """A cell that is put where it was not, as JSON."""
+    if change.index is None and change.after is not None:
+        known = change.after.cell_type in list(CellType)
+        made = NewCell(change.after.source, CellType(change.after.cell_type) if known else CellType.RAW)
+        cell = new_cell_json(made, ())
+        return {**cell, "id": change.id, "metadata": with_entries(cell["metadata"], _entries(change))}
+    cell = to_json(view.shared_at(change.index or 0))
+    if "retyped" not in change.kinds or change.after is None:
+        return cell
+    return retyped(cell, change.after.cell_type, change.after.source, {})
+
+
+def _steps(view: LiveNotebook, changes: Sequence[CellChange]) -> list[list[Step]]:
+    """For undo: what went, what changed, what moved, what came, each to be taken back by itself and from the last on."""
+    ids = view.ids
+    removed: list[tuple[CellPlace, JsonObject]] = []
+    texts: list[Step] = []
+    moved: list[tuple[str, CellPlace]] = []
+    for change in changes:
+        if change.index is None or change.before is None:
+            continue
+        place = CellPlace(ids[change.index - 1] if change.index else None, change.index)
+        if change.after is None:
+            removed.append((place, to_json(view.shared_at(change.index))))
+            continue
+        if "retyped" in change.kinds:
+            texts.append(Retyped(change.id, to_json(view.shared_at(change.index)), change.after.source))
+        elif "changed" in change.kinds:
+            texts.append(Rewritten(change.id, change.before.source, change.after.source))
+        if "metadata" in change.kinds and "retyped" not in change.kinds:
+            after = _entries(change)
+            now: JsonObject = json.loads(change.before.metadata)
+            texts.append(Remarked(change.id, {key: now.get(key) for key in after}, after))
+        if change.moved:
+            moved.append((change.id, place))
+    came = tuple((change.id, change.after.source) for change in changes if change.after and change.before is None)
+    moved.sort(key=lambda one: one[1].index)
+    return [
+        [Removed(tuple(removed))] if removed else [],
+        texts,
+        [Moved(tuple(moved))] if moved else [],
+        [Inserted(came)] if came else [],
+    ]

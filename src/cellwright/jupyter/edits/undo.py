@@ -1,0 +1,154 @@
+"""Taking back an agent's own edit: by the reverse edit, made on the notebook as it is now."""
+
+from collections.abc import Collection, Sequence
+from typing import cast
+
+from pycrdt import Array
+
+from cellwright.core.errors import Conflict, NotFound
+from cellwright.jupyter.edits.history import (
+    CellPlace,
+    Cleared,
+    EditGroup,
+    Inserted,
+    Moved,
+    Remarked,
+    Removed,
+    Retyped,
+    Rewritten,
+    Step,
+)
+from cellwright.jupyter.model import JsonObject
+from cellwright.jupyter.notebooks.cellmetadata import metadata_of, put_entries
+from cellwright.jupyter.notebooks.cells import to_json, to_youtput
+from cellwright.jupyter.notebooks.notebook import AGENT, LiveNotebook
+from cellwright.notebook.addressing import by_id
+from cellwright.notebook.textdiff import TextChange, apply, changes, difference, rebase
+
+
+def undo(notebook: LiveNotebook, author: str = AGENT) -> EditGroup:
+    """Take back the last edit of `author`. What others did since stays; where it cannot, Conflict, and nothing is changed."""
+    group = notebook.history.last_of(author)
+    if group is None:
+        raise NotFound(
+            "there is no edit of yours to take back in this notebook",
+            hint="edits of people, and of before a restart, are not taken back here",
+        )
+    came = {cell_id for step in group.steps if isinstance(step, Inserted) for cell_id, _ in step.cells}
+    for step in group.steps:
+        _check(notebook, step, came)
+    for step in reversed(group.steps):
+        # Each by itself: where cells are is known again only after a transaction.
+        with notebook.doc.transaction(origin=author):
+            _take_back(notebook, step)
+    notebook.history.forget(group)
+    return group
+
+
+def _check(notebook: LiveNotebook, step: Step, came: Collection[str]) -> None:
+    """Raise if the step cannot be taken back without touching somebody's later work. `came` are cells that go before it is."""
+    match step:
+        case Inserted(cells):
+            for cell_id, source in cells:
+                _check_source(notebook, cell_id, source)
+        case Removed(cells):
+            ids = [str(cell.get("id", "")) for _, cell in cells]
+            _check_absent(notebook, [cell_id for cell_id in ids if cell_id not in came])
+        case Rewritten():
+            _reverse(notebook, step)
+        case Retyped(cell_id, _, after_source):
+            _check_source(notebook, cell_id, after_source)
+        case Moved(cells):
+            notebook.resolve([by_id(cell_id) for cell_id, _ in cells])
+        case Cleared(cell_id) if notebook.head(notebook.index_of(cell_id)).output_count:
+            raise Conflict(
+                f"cell {cell_id} has new outputs; nothing was taken back",
+                hint="read the notebook and make the change by hand",
+            )
+        case Cleared():
+            pass
+        case Remarked(cell_id, _, after):
+            _check_metadata(notebook, cell_id, after)
+
+
+def _check_absent(notebook: LiveNotebook, ids: Sequence[str]) -> None:
+    again = {cell_id for cell_id in ids if cell_id}.intersection(notebook.ids)
+    if again:
+        raise Conflict(
+            f"there is a cell with id {min(again)} again; nothing was taken back",
+            hint="read the notebook and make the change by hand",
+        )
+
+
+def _check_source(notebook: LiveNotebook, cell_id: str, source: str) -> None:
+    now = notebook.head(notebook.index_of(cell_id)).source
+    if now != source:
+        raise Conflict(
+            f"cell {cell_id} was changed since your edit; nothing was taken back",
+            hint="Edit or delete it yourself if that is what you want",
+            details={"cell_id": cell_id, "diff": difference(source, now)},
+        )
+
+
+def _check_metadata(notebook: LiveNotebook, cell_id: str, entries: JsonObject) -> None:
+    now = metadata_of(notebook.shared_cell(cell_id))
+    if changed := [key for key, value in entries.items() if now.get(key) != value]:
+        raise Conflict(
+            f"the metadata {changed[0]!r} of cell {cell_id} was changed since your edit; nothing was taken back",
+            hint="Set it with modify_nb_cells if that is what you want",
+        )
+
+
+def _reverse(notebook: LiveNotebook, step: Rewritten) -> tuple[int, str, list[TextChange]]:
+    """Where and how to undo a change of source, around what others typed since."""
+    index = notebook.index_of(step.cell_id)
+    now = notebook.head(index).source
+    moved = rebase(changes(step.after, step.before), changes(step.after, now))
+    if moved is None:
+        raise Conflict(
+            f"cell {step.cell_id} was changed since, at the place of your edit; nothing was taken back",
+            details={"cell_id": step.cell_id, "diff": difference(step.after, now)},
+            hint="read the cell and change it with edit_nb_cell",
+        )
+    return index, now, moved
+
+
+def _take_back(notebook: LiveNotebook, step: Step) -> None:
+    match step:
+        case Inserted(cells):
+            notebook.remove(sorted(notebook.index_of(cell_id) for cell_id, _ in cells))
+        case Removed(cells):
+            _put_back(notebook, list(notebook.ids), cells)
+        case Rewritten():
+            index, now, moved = _reverse(notebook, step)
+            apply(notebook.text_of(index), now, moved)
+        case Retyped(cell_id, before):
+            notebook.put_over(notebook.index_of(cell_id), before)
+        case Moved(cells):
+            _move_back(notebook, cells)
+        case Cleared(cell_id, outputs, count):
+            cell = notebook.shared_cell(cell_id)
+            cast("Array[object]", cell["outputs"]).extend([to_youtput(output) for output in outputs])
+            cell["execution_count"] = None if count is None else float(count)
+        case Remarked(cell_id, before):
+            put_entries(notebook.shared_cell(cell_id), before)
+
+
+def _move_back(notebook: LiveNotebook, cells: tuple[tuple[str, CellPlace], ...]) -> None:
+    moved = {cell_id for cell_id, _ in cells}
+    taken = [(place, to_json(notebook.shared_cell(cell_id))) for cell_id, place in cells]
+    notebook.remove(sorted(notebook.index_of(cell_id) for cell_id in moved))
+    _put_back(notebook, [cell_id for cell_id in notebook.ids if cell_id not in moved], taken)
+
+
+def _put_back(notebook: LiveNotebook, ids: list[str], cells: Sequence[tuple[CellPlace, JsonObject]]) -> None:
+    """Each cell after the one it followed. `ids` is followed by hand: the notebook's own list waits for the transaction."""
+    for place, cell in cells:
+        if place.after is None:
+            index = 0
+        elif ids.count(place.after) == 1:
+            index = ids.index(place.after) + 1
+        else:
+            index = min(place.index, len(ids))
+        notebook.put(index, [cell])
+        ids.insert(index, str(cell.get("id", "")))

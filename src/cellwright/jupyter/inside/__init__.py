@@ -1,0 +1,1 @@
+"""The Jupyter server whose process we are in."""

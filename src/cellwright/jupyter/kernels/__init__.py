@@ -1,0 +1,1 @@
+"""Kernels: the connection, the queue of runs, their outputs."""

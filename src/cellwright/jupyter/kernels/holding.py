@@ -1,0 +1,102 @@
+"""A run's hold on its notebook: the document stays open, and is opened again if lost, until the last output is in it."""
+
+from contextlib import AsyncExitStack
+
+from pycrdt import Map
+
+from cellwright.core.errors import CellwrightError, NotFound
+from cellwright.jupyter.documents.rooms import OpenDocument, Rooms
+from cellwright.jupyter.files.paths import NotebookPath
+from cellwright.jupyter.kernels.executions import CellJob, Execution
+from cellwright.jupyter.kernels.outputs import OutputWriter
+from cellwright.jupyter.kernels.queue import KernelQueue
+from cellwright.jupyter.notebooks.notebook import LiveNotebook
+
+LOST_CHECK_SECONDS = 1.0
+
+
+class RunHolder:
+    """Keeps a notebook open while something runs in it, also when the connection is lost and made again meanwhile.
+
+    What comes after the run, from a thread or as an update of a display, is written as long as anybody keeps it open.
+    """
+
+    def __init__(self, rooms: Rooms, path: NotebookPath) -> None:
+        self._rooms = rooms
+        self._path = path
+        self._stack = AsyncExitStack()
+        self._execution: Execution | None = None
+        self._writers: list[OutputWriter] = []
+        self._document: OpenDocument[LiveNotebook] | None = None
+        """Let go after the run, whose results are kept for longer than a notebook that nobody uses."""
+
+    async def open(self) -> None:
+        self._document = await self._stack.enter_async_context(
+            self._rooms.notebook(self._path, run_ended=self._run_ended)
+        )
+
+    async def close(self) -> None:
+        await self._stack.aclose()
+
+    def _run_ended(self) -> bool:
+        return self._execution is not None and self._execution.ended
+
+    def job(self, cell_id: str, queue: KernelQueue) -> CellJob:
+        def cell() -> Map[object] | None:
+            try:
+                return self._opened().view.shared_cell(cell_id)
+            except CellwrightError:
+                return None
+
+        def code() -> str | None:
+            if self._document is None:
+                return None
+            view = self._document.view
+            try:
+                return view.head(view.index_of(cell_id)).source
+            except CellwrightError:
+                return None
+
+        writer = OutputWriter(cell, queue.displays)
+        self._writers.append(writer)
+        return CellJob(code, cell_id, writer)
+
+    async def save(self) -> None:
+        try:
+            document = self._opened()
+        except CellwrightError:
+            # It was left, so Jupyter has all of it and saves it; or it was lost, which `hold` sees to.
+            return
+        await document.save()
+
+    def _opened(self) -> OpenDocument[LiveNotebook]:
+        """The notebook as the run holds it; after the run, as whoever has it open holds it. Raises if it is not open."""
+        document = self._document or self._rooms.open_notebook(self._path)
+        if document is None:
+            raise NotFound(f"{self._path} is not open any more", hint="it is opened anew by whoever needs it")
+        document.check_open()
+        return document
+
+    async def hold(self, execution: Execution) -> None:
+        self._execution = execution
+        try:
+            while not execution.ended:
+                await execution.wait(LOST_CHECK_SECONDS)
+                await self._renew_if_lost()
+            await self._opened().acknowledge()
+            for writer in self._writers:
+                writer.settle()
+        except CellwrightError as error:
+            execution.notes.append(f"The notebook may not show all of this run: {error.message}")
+        finally:
+            self._document = None
+            await self.close()
+
+    async def _renew_if_lost(self) -> None:
+        try:
+            self._opened()
+        except CellwrightError:
+            await self.close()
+            await self.open()
+            for writer in self._writers:
+                writer.flush()

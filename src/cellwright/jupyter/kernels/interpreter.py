@@ -1,0 +1,138 @@
+"""What a running Python kernel says of its own interpreter, asked so that nobody notices.
+
+Our code runs in a namespace of its own and without a number: no name is left behind, `_` and the count stay the person's.
+"""
+
+import ast
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any, cast
+
+from cellwright.core.errors import CellwrightError, DeadlineExceeded, Unavailable
+from cellwright.core.text.clean import clean
+from cellwright.jupyter.kernels.connection import KernelConnection
+
+ASK_SECONDS = 15.0
+LONGEST_TEXT = 400
+MAX_PACKAGES = 20_000
+
+_ABOUT = """
+import importlib.util, json, os, re, sys, sysconfig
+def has(*parts):
+    return os.path.exists(os.path.join(*parts))
+in_environment = sys.prefix != sys.base_prefix
+answer = {
+    "executable": sys.executable or "",
+    "version": ".".join(map(str, sys.version_info[:3])),
+    "prefix": sys.prefix,
+    "folder": os.getcwd(),
+    "windows": os.name == "nt",
+    "pip": importlib.util.find_spec("pip") is not None,
+    "conda": has(sys.prefix, "conda-meta"),
+    "temporary": bool(re.search(r"[/\\\\\\\\]archive-v\\d+[/\\\\\\\\]", sys.prefix)),
+    "managed": not in_environment and has(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED"),
+}
+"""
+
+_PACKAGES = """
+import importlib.metadata
+packages = {}
+for package in importlib.metadata.distributions():
+    name = package.metadata["Name"]
+    if name and name not in packages:
+        packages[str(name)] = str(package.version)
+    if len(packages) >= most:
+        break
+answer["packages"] = packages
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPython:
+    """The interpreter of a running kernel, in its own words."""
+
+    executable: str
+    version: str
+    prefix: str
+    folder: str
+    """Where it runs, which is where it looks for modules first."""
+    windows: bool = False
+    pip: bool = False
+    conda: bool = False
+    temporary: bool = False
+    """Whether its environment is one that uvx made, which is not kept."""
+    managed: bool = False
+    """Whether it is a Python of the system, into which pip does not install."""
+
+
+async def python_of(kernel: KernelConnection) -> KernelPython:
+    """The kernel's interpreter. Raises Unavailable if it is no Python that answers, DeadlineExceeded if it is busy for long."""
+    return _python(await _ask(kernel, _ABOUT))
+
+
+async def python_and_packages(kernel: KernelConnection) -> tuple[KernelPython, dict[str, str]]:
+    """The kernel's interpreter and the packages it can import, with their versions, by name."""
+    answer = await _ask(kernel, _ABOUT + _PACKAGES.replace("most", str(MAX_PACKAGES)))
+    packages = cast("dict[str, object]", answer.get("packages") or {})
+    named = {_text(name): _text(version) for name, version in packages.items()}
+    return _python(answer), dict(sorted(named.items(), key=lambda package: package[0].lower()))
+
+
+def _python(answer: dict[str, Any]) -> KernelPython:
+    return KernelPython(
+        executable=_text(answer.get("executable")),
+        version=_text(answer.get("version")),
+        prefix=_text(answer.get("prefix")),
+        folder=_text(answer.get("folder")),
+        windows=bool(answer.get("windows")),
+        pip=bool(answer.get("pip")),
+        conda=bool(answer.get("conda")),
+        temporary=bool(answer.get("temporary")),
+        managed=bool(answer.get("managed")),
+    )
+
+
+def _text(value: object) -> str:
+    return clean(str(value or "")).text[:LONGEST_TEXT]
+
+
+async def _ask(kernel: KernelConnection, code: str) -> dict[str, Any]:
+    """Run code that leaves something in `answer`, and give that."""
+    work = f"{code}\nimport json\nanswer = json.dumps(answer)\n"
+    space = '{"builtins": __import__("builtins")}'
+    expression = f'(lambda space: (space["builtins"].exec({work!r}, space), space["answer"])[1])({space})'
+    try:
+        async with asyncio.timeout(ASK_SECONDS):
+            reply = await kernel.execute("", silent=True, user_expressions={"answer": expression})
+    except TimeoutError:
+        raise DeadlineExceeded(
+            f"kernel {kernel.kernel_id} did not answer within {ASK_SECONDS:g} s (it is {kernel.state})",
+            hint="It answers when the code that runs now has ended; interrupt that, or ask again later",
+        ) from None
+    try:
+        answer = json.loads(ast.literal_eval(reply.user_expressions["answer"]["data"]["text/plain"]))
+    except (KeyError, TypeError, ValueError, SyntaxError):
+        raise Unavailable(
+            f"kernel {kernel.kernel_id} did not say which Python it is",
+            hint="ask in a cell: import sys; sys.executable",
+        ) from None
+    return cast("dict[str, Any]", answer)
+
+
+class KnownPython:
+    """The interpreter of one kernel, asked for once in the life of its process."""
+
+    def __init__(self, kernel: KernelConnection) -> None:
+        self._kernel = kernel
+        self._asked: tuple[int, KernelPython | None] | None = None
+
+    async def get(self) -> KernelPython | None:
+        """None if it cannot be known."""
+        if self._asked is None or self._asked[0] != self._kernel.restarts:
+            began = self._kernel.restarts
+            try:
+                self._asked = (began, await python_of(self._kernel))
+            except CellwrightError:
+                self._asked = (began, None)
+        return self._asked[1]

@@ -1,0 +1,170 @@
+"""Kernels without a file, for parts that have code of their own to run: the same queues and outputs as live notebooks."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from cellwright.core.errors import CellwrightError, NotFound
+from cellwright.core.types import Call, ReportProgress
+from cellwright.jupyter.inside.permitted import READ_KERNELS, READ_KINDS, USE_KERNELS, WRITE_KERNELS, require_run
+from cellwright.jupyter.kernels.executions import CellJob, CellRunView, Execution
+from cellwright.jupyter.kernels.outputs import output_json
+from cellwright.jupyter.model import KernelSpec, output_from_json
+from cellwright.jupyter.notebooks.shapes import shape_outputs
+from cellwright.jupyter.service import Connected, LiveNotebooks
+from cellwright.notebook.model import language_named
+from cellwright.notebook.run import (
+    CellOutcome,
+    CodeToRun,
+    JsonObject,
+    NoKernel,
+    Run,
+    RunProblem,
+    RunView,
+    Shown,
+)
+
+RELATED = {"javascript": "typescript", "typescript": "javascript"}
+"""Languages whose kernel runs the other as well."""
+HOW_TO_GET = {
+    "python": "pip install ipykernel",
+    "javascript": "install Deno, then: deno jupyter --install",
+    "typescript": "install Deno, then: deno jupyter --install",
+    "bash": "pip install bash_kernel, then: python -m bash_kernel.install",
+    "r": "in R: install.packages('IRkernel'); IRkernel::installspec()",
+    "julia": 'in Julia: using Pkg; Pkg.add("IJulia")',
+    "rust": "cargo install evcxr_jupyter, then: evcxr_jupyter --install",
+    "go": "install gonb, then: gonb --install",
+}
+OWN_RUNNING = (READ_KERNELS, WRITE_KERNELS, USE_KERNELS, READ_KINDS)
+"""What running code without a notebook's file touches."""
+ELSEWHERE = "https://github.com/jupyter/jupyter/wiki/Jupyter-kernels lists kernels"
+
+
+class OwnKernels:
+    """Fills `notebook.run.Kernels` with the Jupyter server that live notebooks use."""
+
+    def __init__(self, notebooks: LiveNotebooks) -> None:
+        self._notebooks = notebooks
+        # Not as a caller may use it: what we started we end, whatever they may by then.
+        self._where: dict[str, Connected | None] = {}
+
+    async def start(self, call: Call, language: str) -> str:
+        require_run(call, needed=OWN_RUNNING)
+        kernels = (await self._notebooks.connected(call)).found.jupyter.kernels
+        started = await kernels.start_kernel(spec_for(language, await kernels.specs()).name)
+        self._where[started.id] = self._notebooks.ours
+        return started.id
+
+    async def alive(self, call: Call, kernel_id: str) -> bool:
+        connected = await self._notebooks.connected(call)
+        try:
+            await connected.found.jupyter.kernels.kernel(kernel_id)
+        except NotFound:
+            self._where.pop(kernel_id, None)
+            return False
+        self._where[kernel_id] = self._notebooks.ours
+        return True
+
+    async def submit(self, call: Call, kernel_id: str, cells: Sequence[CodeToRun]) -> Run:
+        require_run(call, needed=OWN_RUNNING)
+        queue = await (await self._notebooks.connected(call)).kernels.queue(kernel_id)
+        return _Run(queue.submit(call.principal.id, [_job(cell) for cell in cells]))
+
+    async def shut_down(self, kernel_id: str) -> None:
+        connected = self._where.pop(kernel_id, None)
+        if connected is not None:
+            with suppress(CellwrightError):
+                await connected.found.jupyter.kernels.shut_down(kernel_id)
+            await connected.kernels.leave(kernel_id)
+
+    async def show(
+        self,
+        call: Call,
+        outputs: Sequence[Mapping[str, Any]],
+        characters: int,
+        pictures: int,
+        links: Sequence[str] = (),
+    ) -> Shown:
+        read = [output_from_json(output) for output in outputs]
+        fitted = await self._notebooks.pictures.in_outputs(read, pictures, call.principal.id)
+        made = shape_outputs(read, characters, None, "", fitted, pictures, links)
+        return Shown(made.outputs, made.pictures, any(made.truncated), made.hidden)
+
+
+def spec_for(language: str, specs: Sequence[KernelSpec]) -> KernelSpec:
+    """The kernel that runs this language: the server's default before others, its own language before a related one."""
+    wanted = language_named(language)
+    ordered = sorted(specs, key=lambda spec: not spec.is_default)
+    for name in (wanted, RELATED.get(wanted)):
+        for spec in ordered:
+            if name is not None and name in (language_named(spec.language), spec.name):
+                return spec
+    there = sorted({language_named(spec.language) for spec in specs})
+    raise NoKernel(
+        f"no kernel for {wanted!r} is installed on the Jupyter server; it has: {', '.join(there) or 'none'}",
+        hint=f"{HOW_TO_GET.get(wanted, ELSEWHERE)} (in the Jupyter server's environment), then run again",
+        details={"language": wanted, "installed": there},
+    )
+
+
+def _job(cell: CodeToRun) -> CellJob:
+    return CellJob(lambda: cell.code, cell.cell_id)
+
+
+class _Run:
+    def __init__(self, execution: Execution) -> None:
+        self._execution = execution
+
+    @property
+    def id(self) -> str:
+        return self._execution.id
+
+    @property
+    def ended(self) -> bool:
+        return self._execution.ended
+
+    @property
+    def mark(self) -> object:
+        cells = self._execution.cells
+        return [(cell.state, cell.memory.size, cell.memory.last_line) for cell in cells]
+
+    def view(self) -> RunView:
+        found = self._execution.view()
+        return RunView(
+            found.id,
+            found.state,
+            tuple(_outcome(cell) for cell in found.cells),
+            found.created,
+            found.started,
+            found.ended,
+            found.notes,
+        )
+
+    async def wait(self, seconds: float, report: ReportProgress | None = None) -> RunView:
+        await self._execution.wait(seconds, report)
+        return self.view()
+
+    async def cancel(self) -> RunView:
+        await self._execution.cancel()
+        return self.view()
+
+
+def _outcome(cell: CellRunView) -> CellOutcome:
+    error = cell.error
+    return CellOutcome(
+        cell.cell_id,
+        cell.state,
+        tuple(_nbformat(output_json(output)) for output in cell.outputs),
+        cell.execution_count,
+        None if error is None else RunProblem(error.name, error.value, error.hint),
+        cell.started,
+        cell.ended,
+        cell.notes,
+    )
+
+
+def _nbformat(output: JsonObject) -> JsonObject:
+    """Shared documents keep a count as a float, files do not."""
+    count = output.get("execution_count")
+    return {**output, "execution_count": int(count)} if isinstance(count, float) else output

@@ -1,0 +1,434 @@
+"""The queue in front of one kernel: one execution at a time, in the order they came, each until its first error or to its end."""
+
+import asyncio
+import logging
+import weakref
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from weakref import WeakValueDictionary
+
+from cellwright.core.errors import CellwrightError, LimitReached
+from cellwright.jupyter.kernels.channel import JsonObject, KernelGone, Message
+from cellwright.jupyter.kernels.connection import REMEMBERED_RUNS, KernelConnection
+from cellwright.jupyter.kernels.executions import (
+    CellJob,
+    CellRun,
+    Checkpoint,
+    Clock,
+    Execution,
+    Executions,
+    Interrupt,
+    RunError,
+)
+from cellwright.jupyter.kernels.hints import hint_for_missing, hint_for_question, missing_package
+from cellwright.jupyter.kernels.interpreter import KnownPython
+from cellwright.jupyter.kernels.output_log import TRACEBACK_CHARACTERS, bounded_error
+from cellwright.jupyter.kernels.outputs import Displays, deliver
+from cellwright.jupyter.kernels.request import ExecuteReply, KernelDied
+from cellwright.notebook.run import RunStatus
+
+logger = logging.getLogger(__name__)
+
+MAX_WAITING = 100
+CHECKPOINT_EVERY = 5.0
+"""A document that changes all the time is never saved by itself."""
+SAVE_AFTER = 1.0
+"""Runs that follow each other closely are saved together: a save costs Jupyter more than a small run does."""
+LAST_SAVE_SECONDS = 10.0
+LISTENING_BYTES = 16 * 1024 * 1024
+RESTARTED = "the kernel was restarted before its turn, and its variables are lost"
+
+
+class KernelQueue:
+    """Runs executions in one kernel. The kernel's own queue stays empty, so a batch can stop at its first error."""
+
+    def __init__(self, kernel: KernelConnection, interrupt: Interrupt, executions: Executions, clock: Clock) -> None:
+        self.kernel = kernel
+        self._interrupt = interrupt
+        self._executions = executions
+        self._clock = clock
+        self._displays = Displays()
+        self._waiting: deque[Execution] = deque()
+        self._current: tuple[Execution, CellRun] | None = None
+        self._worker: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._interrupting = asyncio.Lock()
+        self._python = KnownPython(kernel)
+        self._known_restarts = kernel.restarts
+        self._restarts_known_to: dict[str, int] = {}
+        """For each principal that ran something here, the restarts it was told of or asked for itself."""
+        self._generation = 0
+        self._saves = _Saves()
+        self._latest: WeakValueDictionary[str, CellRun] = WeakValueDictionary()
+        self._listening: deque[Execution] = deque(maxlen=REMEMBERED_RUNS)
+
+    @property
+    def displays(self) -> Displays:
+        """Which outputs this kernel showed under which display id: for writers of its runs."""
+        return self._displays
+
+    @property
+    def busy(self) -> bool:
+        """Whether something of ours runs or waits here."""
+        # Not only while code runs: a kernel that is still being reached has work too.
+        return bool(self._waiting) or (self._worker is not None and not self._worker.done())
+
+    @property
+    def weight(self) -> int:
+        """Bytes of the runs that it keeps for what may still come from them."""
+        return sum(run.weight for run in self._listening)
+
+    def submit(
+        self,
+        principal_id: str,
+        jobs: Sequence[CellJob],
+        checkpoint: Checkpoint | None = None,
+        *,
+        keep_going: bool = False,
+    ) -> Execution:
+        """Queue cells to run. `checkpoint` saves every few seconds while they run, and once a moment after.
+
+        With `keep_going` a cell that raised does not keep the next from running; a kernel that died or was interrupted does.
+        """
+        if len(self._waiting) >= MAX_WAITING:
+            raise LimitReached(
+                f"{MAX_WAITING} executions wait for kernel {self.kernel.kernel_id} already",
+                hint="Wait for some to end, or cancel them",
+            )
+        kernel_id, created = self.kernel.kernel_id, self._clock()
+        execution = Execution(
+            principal_id,
+            kernel_id,
+            jobs,
+            self._displays,
+            created=created,
+            checkpoint=checkpoint,
+            generation=self._generation,
+            keep_going=keep_going,
+        )
+        execution.stops_with(lambda: self._stop(execution))
+        # Where nothing is in the way the first cell begins at once, and says so itself.
+        waiting = execution.cells[0 if self.busy or not self.kernel.answers else 1 :]
+        self._executions.add(execution)
+        self._waiting.append(execution)
+        for cell in waiting:
+            if cell.job.sink is not None:
+                cell.job.sink.announce()
+        self._ensure_worker()
+        return execution
+
+    def note_restart(self, seen_before: int, principal_id: str) -> None:
+        """The server has restarted the kernel for this principal since it was seen to start `seen_before` times.
+
+        What was submitted before now was meant for the old variables and is not run; what is submitted from now on is.
+        """
+        self._generation += 1
+        self._drop_waiting(RESTARTED, self._generation - 1)
+        self.kernel.note_restart(seen_before)
+        self._restarts_known_to[principal_id] = self.kernel.restarts
+
+    async def note_shutdown(self) -> None:
+        """The server has shut the kernel down: returns when all that ran or waited here is known to have ended with it."""
+        self._drop_waiting("the kernel was shut down before its turn", self._generation)
+        self.kernel.note_shutdown()
+        if self._worker is not None:
+            await asyncio.wait([self._worker])
+
+    async def close(self) -> None:
+        """Run nothing more. What waits is reported as not run; what runs goes on in the kernel, unwatched."""
+        tasks = [task for task in (self._worker, *self._tasks) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._drop_waiting("the connection to the kernel was closed", self._generation)
+        await self._saves.close()
+
+    def _ensure_worker(self) -> None:
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._work())
+            self._worker.add_done_callback(self._go_on)
+
+    def _go_on(self, worker: asyncio.Task[None]) -> None:
+        # A crash in one execution (it is logged) must not leave the others waiting for ever.
+        if self._waiting and not worker.cancelled():
+            self._ensure_worker()
+
+    async def _work(self) -> None:
+        while self._waiting:
+            execution = self._waiting.popleft()
+            try:
+                await self._run(execution)
+            finally:
+                self._current = None
+                self._skip_rest(execution, "it was not reached")
+                execution.finish()
+                self._keep_listening(execution)
+
+    async def _run(self, execution: Execution) -> None:
+        saving = self._start_checkpoints(execution)
+        try:
+            for cell in execution.cells:
+                if not await self._run_cell(execution, cell):
+                    self._skip_rest(execution, "an earlier cell did not end well")
+                    return
+        finally:
+            if saving is not None:
+                saving.cancel()
+            if execution.checkpoint is not None:
+                self._saves.soon(execution, execution.checkpoint)
+
+    async def _run_cell(self, execution: Execution, cell: CellRun) -> bool:
+        """Run one cell and say whether the next may follow."""
+        if not await self._reach_kernel(cell):
+            return False
+        async with self._interrupting:
+            # An interrupt that is under way was meant for what ran before, and must not hit this cell.
+            code = None if execution.cancelled else cell.job.code()
+        if execution.generation != self._generation:
+            self._skip(cell, RESTARTED)
+            return False
+        if code is None:
+            self._skip(cell, "it was cancelled" if execution.cancelled else "the cell was deleted before its turn")
+            return not execution.cancelled
+        self._current = (execution, cell)
+        self._latest[cell.job.cell_id] = cell
+        try:
+            if cell.job.sink is not None:
+                cell.job.sink.begin()
+            reply = await self.kernel.execute(
+                code,
+                self._taker(execution, cell),
+                store_history=cell.job.store_history,
+                stop_on_error=not execution.keep_going,
+            )
+        except CellwrightError as error:
+            self._note_failure(execution, cell, error)
+        else:
+            self._note_reply(execution, cell, reply)
+            await self._explain(cell)
+        finally:
+            self._current = None
+            self._close_cell(cell)
+        return cell.state is RunStatus.DONE or (execution.keep_going and cell.raised)
+
+    async def _reach_kernel(self, cell: CellRun) -> bool:
+        """First of all: a cell's old outputs must not go for a kernel that cannot be reached."""
+        try:
+            await self.kernel.ready()
+        except CellwrightError as error:
+            cell.error = RunError(error.code, error.message, hint=error.hint)
+            self._skip(cell, error.message)
+            return False
+        return True
+
+    def _taker(self, execution: Execution, cell: CellRun) -> Callable[[Message], None]:
+        """What takes its messages, also late ones, as long as its result is kept or it is among the latest runs here."""
+        execution_ref, cell_ref = weakref.ref(execution), weakref.ref(cell)
+
+        def take(message: Message) -> None:
+            kept, run = execution_ref(), cell_ref()
+            if kept is not None and run is not None:
+                self._take(kept, run, message)
+
+        return take
+
+    def _keep_listening(self, execution: Execution) -> None:
+        """The latest runs hear what threads that they started still print."""
+        self._listening.append(execution)
+        while len(self._listening) > 1 and self.weight > LISTENING_BYTES:
+            self._listening.popleft()
+
+    def _take(self, execution: Execution, cell: CellRun, message: Message) -> None:
+        execution.grew()
+        if cell.state is RunStatus.QUEUED:
+            self._note_start(execution, cell)
+        cell.begun = cell.begun or message.type == "execute_input"
+        if cell.state.ended and self._latest.get(cell.job.cell_id) is not cell:
+            # A thread of an earlier run still prints, but the cell belongs to a later run now.
+            return
+        sinks = (cell.memory,) if cell.job.sink is None else (cell.memory, cell.job.sink)
+        deliver(message, self._displays, *sinks)
+
+    def _note_start(self, execution: Execution, cell: CellRun) -> None:
+        cell.state = RunStatus.RUNNING
+        cell.started = self._clock()
+        self._tell_of_restart(execution)
+        if execution.cancelled:
+            self._spawn(self._stop_late(execution))
+
+    def _tell_of_restart(self, execution: Execution) -> None:
+        """Say that the variables are gone, unless whoever runs this knows: was told, or asked for the restart."""
+        restarts, principal = self.kernel.restarts, execution.principal_id
+        if restarts != self._restarts_known_to.get(principal, self._known_restarts):
+            whose = "your last run" if principal in self._restarts_known_to else "the last run"
+            execution.notes.append(f"The kernel was restarted since {whose} here: earlier variables are gone")
+        self._known_restarts = self._restarts_known_to[principal] = restarts
+
+    async def _explain(self, cell: CellRun) -> None:
+        """Say what to do about the failure, where there is more to say than that the code is wrong."""
+        error = cell.error
+        if error is None or cell.state is not RunStatus.ERROR:
+            return
+        missing = missing_package(error.name, error.value)
+        hint = (
+            hint_for_question(error.name) if missing is None else hint_for_missing(*missing, await self._python.get())
+        )
+        cell.error = replace(error, hint=hint)
+
+    def _note_reply(self, execution: Execution, cell: CellRun, reply: ExecuteReply) -> None:
+        cell.execution_count = reply.execution_count
+        if reply.incomplete:
+            cell.notes.append("The connection to the kernel was cut for a moment: output may be missing")
+        if reply.status == "ok":
+            cell.state = RunStatus.DONE
+        elif reply.status == "aborted" and cell.begun:
+            # How kernels of some languages say that they were interrupted.
+            cell.state = RunStatus.INTERRUPTED
+            cell.error = RunError("INTERRUPTED", "the kernel was interrupted while this ran")
+        elif reply.status == "aborted":
+            cell.state = RunStatus.NOT_RUN
+            cell.error = RunError(
+                "NOT_RUN",
+                "the kernel dropped it, because what ran before it failed or was interrupted",
+                hint="Run it again",
+            )
+        else:
+            interrupted = execution.cancelled or reply.ename == "KeyboardInterrupt"
+            cell.state = RunStatus.INTERRUPTED if interrupted else RunStatus.ERROR
+            cell.raised = not interrupted
+            cell.error = _kept(reply)
+
+    def _note_failure(self, execution: Execution, cell: CellRun, error: CellwrightError) -> None:
+        cell.error = RunError(error.code, error.message, hint=error.hint)
+        if isinstance(error, KernelDied | KernelGone):
+            cell.state = RunStatus.DIED
+            self._known_restarts = self._restarts_known_to[execution.principal_id] = self.kernel.restarts
+            # What was submitted after a restart that we were told of waits for the new kernel, not for this one.
+            self._drop_waiting("the kernel died before its turn, and its variables are lost", execution.generation)
+        else:
+            cell.state = RunStatus.ERROR if cell.state is RunStatus.RUNNING else RunStatus.NOT_RUN
+
+    def _close_cell(self, cell: CellRun) -> None:
+        cell.ended = self._clock()
+        if not cell.state.ended:
+            cell.state = RunStatus.ERROR
+            cell.error = RunError("INTERNAL_ERROR", "cellwright stopped watching it; the kernel may go on running it")
+        if cell.job.sink is not None:
+            cell.job.sink.end(cell.execution_count)
+            if cell.job.sink.detached:
+                cell.notes.append(f"The notebook does not show this run: {cell.job.sink.detached}")
+
+    def _skip(self, cell: CellRun, why: str) -> None:
+        cell.state = RunStatus.NOT_RUN
+        cell.ended = self._clock()
+        cell.error = cell.error or RunError("NOT_RUN", why)
+        if cell.job.sink is not None:
+            cell.job.sink.abandon()
+
+    def _skip_rest(self, execution: Execution, why: str) -> None:
+        for cell in execution.cells:
+            if cell.state is RunStatus.QUEUED:
+                self._skip(cell, why)
+
+    def _drop_waiting(self, why: str, newest: int) -> None:
+        """Take from the queue what was submitted in this generation of the kernel or an earlier one."""
+        dropped = [execution for execution in self._waiting if execution.generation <= newest]
+        for execution in dropped:
+            self._waiting.remove(execution)
+            self._drop(execution, why)
+
+    def _drop(self, execution: Execution, why: str) -> None:
+        self._skip_rest(execution, why)
+        execution.finish()
+
+    async def _stop(self, execution: Execution) -> None:
+        if execution in self._waiting:
+            self._waiting.remove(execution)
+            self._drop(execution, "it was cancelled")
+            return
+        async with self._interrupting:
+            current = self._current
+            # Before our code has begun the kernel is busy with somebody else's: theirs is not ours to interrupt.
+            if current is not None and current[0] is execution and current[1].state is RunStatus.RUNNING:
+                await self._interrupt()
+
+    async def _stop_late(self, execution: Execution) -> None:
+        try:
+            await self._stop(execution)
+        except CellwrightError as error:
+            execution.notes.append(f"It was cancelled, but the interrupt failed: {error.message}")
+
+    def _start_checkpoints(self, execution: Execution) -> asyncio.Task[None] | None:
+        checkpoint = execution.checkpoint
+        return None if checkpoint is None else self._spawn(_keep_saving(execution, checkpoint))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _kept(reply: ExecuteReply) -> RunError:
+    """What a run failed with, as much of it as an output of it has: results are kept, and their total counts outputs."""
+    said: JsonObject = {"ename": reply.ename, "evalue": reply.evalue, "traceback": list(reply.traceback)}
+    error, _ = bounded_error(said, TRACEBACK_CHARACTERS)
+    return RunError(error.name, error.value, error.traceback)
+
+
+async def _keep_saving(execution: Execution, checkpoint: Checkpoint) -> None:
+    while True:
+        await asyncio.sleep(CHECKPOINT_EVERY)
+        await _save(execution, checkpoint)
+
+
+async def _save(execution: Execution, checkpoint: Checkpoint) -> None:
+    try:
+        await checkpoint.save()
+    except CellwrightError as error:
+        logger.warning("execution_checkpoint_failed execution=%s error=%s", execution.id, error)
+        execution.notes.append(f"The notebook could not be saved: {error.message}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Unsaved:
+    execution: Execution
+    checkpoint: Checkpoint
+    latest: float
+    timer: asyncio.TimerHandle
+
+
+class _Saves:
+    """One save for all runs of a document that end close together; none is forgotten when the queue closes."""
+
+    def __init__(self) -> None:
+        self._unsaved: dict[str, _Unsaved] = {}
+        self._saving: set[asyncio.Task[None]] = set()
+
+    def soon(self, execution: Execution, checkpoint: Checkpoint) -> None:
+        """Save a moment from now, or later if more runs follow, but not much later."""
+        loop = asyncio.get_running_loop()
+        known = self._unsaved.get(checkpoint.document)
+        latest = loop.time() + CHECKPOINT_EVERY if known is None else known.latest
+        if known is not None:
+            known.timer.cancel()
+        timer = loop.call_at(min(loop.time() + SAVE_AFTER, latest), self._start, checkpoint.document)
+        self._unsaved[checkpoint.document] = _Unsaved(execution, checkpoint, latest, timer)
+
+    async def close(self) -> None:
+        """Save now what is not saved yet."""
+        for document in tuple(self._unsaved):
+            self._start(document)
+        if self._saving:
+            _, late = await asyncio.wait(self._saving, timeout=LAST_SAVE_SECONDS)
+            for task in late:
+                task.cancel()
+
+    def _start(self, document: str) -> None:
+        unsaved = self._unsaved.pop(document)
+        unsaved.timer.cancel()
+        task = asyncio.create_task(_save(unsaved.execution, unsaved.checkpoint))
+        self._saving.add(task)
+        task.add_done_callback(self._saving.discard)

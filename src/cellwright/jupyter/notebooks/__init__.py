@@ -1,0 +1,1 @@
+"""A notebook in a room: its cells, how they are read and written."""

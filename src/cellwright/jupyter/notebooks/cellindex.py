@@ -1,0 +1,244 @@
+"""Which cells a shared notebook has, in order: kept up to date from its events, so that a lookup costs nothing."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from pycrdt import Array, ArrayEvent, Doc, Map, MapEvent, Subscription, TransactionEvent
+
+from cellwright.core.errors import InvalidArgument
+from cellwright.jupyter.documents.room import came_from_others
+from cellwright.jupyter.documents.updates import MAX_DEPTH, nested_too_deeply
+from cellwright.jupyter.model import CellHead
+from cellwright.jupyter.notebooks.cells import head_of, id_of
+from cellwright.jupyter.notebooks.outline import OutlineEntry, entry_of
+from cellwright.notebook.addressing import execution_count_in, no_such_cell, the_one_called
+
+KEPT = "cellwright"
+"""Where we keep our own notes in a shared document: what changes there are no cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellsChanged:
+    """What one transaction did to the cells."""
+
+    cells: frozenset[str]
+    """Ids of cells that came, went or have other contents."""
+    order: bool
+    """Whether cells came, went or moved."""
+    ours: bool
+    """Whether this process did it."""
+
+
+class _Followed(Protocol):
+    """What tells of its changes until it is told not to."""
+
+    def unobserve(self, subscription: Subscription) -> None: ...
+
+
+class CellIndex:
+    """Ids and heads of all cells by position. Make it before the document is filled: then building it is one event."""
+
+    def __init__(self, doc: Doc[Any]) -> None:
+        self._cells: Array[object] = doc.get("cells", type=Array)
+        self._doc = doc
+        self._ids: list[str] = []
+        self._shared: list[object] = []
+        self._heads: list[CellHead | None] = []
+        self.unknown = 0
+        """How many cells have not been looked at as they are now."""
+        self._entries: list[OutlineEntry | None] = []
+        self._count_of: Counter[str] = Counter()
+        self._last_seen_at: dict[str, int] = {}
+        self._listeners: list[Callable[[CellsChanged], None]] = []
+        self._heard = self._doubtful = self._deaf = False
+        self._reload()
+        beside = (doc.get("meta", type=Map), doc.get("state", type=Map), doc.get(KEPT, type=Map))
+        # The second argument is for all versions of pycrdt; only newer ones have it in their events, too.
+        self._followed: list[tuple[_Followed, Subscription]] = [
+            (self._cells, self._cells.observe_deep(cast("Any", self._follow))),
+            *((one, one.observe_deep(cast("Any", self._hear))) for one in beside),
+            (doc, doc.observe(self._after)),
+        ]
+
+    def close(self) -> None:
+        """Follow no more. The document would keep itself in memory for as long as anybody follows it."""
+        while self._followed:
+            followed, subscription = self._followed.pop()
+            followed.unobserve(subscription)
+        self._listeners.clear()
+
+    @property
+    def unheard(self) -> bool:
+        """Whether cells of this document change without an event.
+
+        That is so where the server lost a part of the document's history, as it does when its disk was full for a while. It hears
+        no more of such changes than we do, and does not save them.
+        """
+        self._look_again()
+        return self._deaf
+
+    @property
+    def ids(self) -> Sequence[str]:
+        return self._ids
+
+    def __contains__(self, cell_id: str) -> bool:
+        """Whether exactly one cell has this id."""
+        return self._count_of.get(cell_id) == 1
+
+    def find(self, cell_id: str) -> int:
+        """The index of the cell with this id."""
+        if not cell_id:
+            raise InvalidArgument("a cell without an id cannot be named by one", hint="Name the cell by its index")
+        if self._count_of.get(cell_id, 0) > 1:
+            raise InvalidArgument(f"several cells have the id {cell_id}", hint="Name the cell by its index instead")
+        guess = self._last_seen_at.get(cell_id, -1)
+        if 0 <= guess < len(self._ids) and self._ids[guess] == cell_id:
+            return guess
+        if cell_id not in self._count_of:
+            raise no_such_cell(self._ids, cell_id)
+        index = self._last_seen_at[cell_id] = self._ids.index(cell_id)
+        return index
+
+    def named(self, name: str) -> int:
+        """The index of the cell with this id, or of the one that people call [12] by its execution count."""
+        count = None if name in self._count_of else execution_count_in(name)
+        if count is None:
+            return self.find(name)
+        showing = [index for index, head in enumerate(self.heads()) if head.execution_count == count]
+        return the_one_called(name, self._ids, showing)
+
+    @property
+    def duplicates(self) -> frozenset[str]:
+        return frozenset(cell_id for cell_id, count in self._count_of.items() if count > 1 and cell_id)
+
+    def head(self, index: int) -> CellHead:
+        self._look_again()
+        known = self._heads[index]
+        if known is None:
+            known = self._heads[index] = head_of(self._shared[index])
+            self.unknown -= 1
+        return known
+
+    def entry(self, index: int) -> OutlineEntry:
+        """The cell in an outline. Made once for each state of a cell."""
+        self._look_again()
+        known = self._entries[index]
+        if known is None:
+            known = self._entries[index] = entry_of(self.head(index))
+        return known
+
+    def shared(self, index: int) -> object:
+        """What the shared document has there, a Map if it is a cell.
+
+        Kept, because the document itself counts from its start to find one.
+        """
+        return self._shared[index]
+
+    def heads(self) -> list[CellHead]:
+        with self._doc.transaction():
+            return [self.head(index) for index in range(len(self._ids))]
+
+    def on_change(self, listener: Callable[[CellsChanged], None]) -> Callable[[], None]:
+        """Call `listener` after every transaction that touched cells, until the returned function is called."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+
+    def _reload(self) -> None:
+        with self._doc.transaction():
+            self._shared = [self._cells[index] for index in range(len(self._cells))]
+            self._ids = [id_of(cell) for cell in self._shared]
+        self._heads = [None] * len(self._ids)
+        self.unknown = len(self._ids)
+        self._entries = [None] * len(self._ids)
+        self._count_of = Counter(self._ids)
+
+    def _hear(self, _events: list[Any], _transaction: object) -> None:
+        self._heard = True
+
+    def _after(self, _event: TransactionEvent) -> None:
+        """A transaction is over. One that no event told of may have changed cells all the same; here they cannot be read yet."""
+        self._doubtful = self._doubtful or self._deaf or not self._heard
+        self._heard = False
+
+    def _look_again(self) -> None:
+        """Find out what has changed without an event."""
+        if not self._doubtful:
+            return
+        self._doubtful = False
+        touched: set[str] = set()
+        with self._doc.transaction():
+            for index, known in enumerate(self._heads):
+                if known is not None:
+                    # Also where it is equal: the outputs that it stands for may be others.
+                    head = self._heads[index] = head_of(self._shared[index])
+                    if head != known:
+                        self._entries[index] = None
+                        touched.add(self._ids[index])
+        if touched:
+            self._deaf = True
+            self._tell(CellsChanged(frozenset(touched), order=False, ours=False))
+
+    def _tell(self, change: CellsChanged) -> None:
+        for listener in tuple(self._listeners):
+            listener(change)
+
+    def _follow(self, events: list[Any], transaction: object) -> None:
+        self._heard = True
+        touched: set[str] = set()
+        order = False
+        for event in events:
+            path = cast("list[str | int]", event.path)
+            if len(path) > MAX_DEPTH:
+                raise nested_too_deeply()
+            if not path and isinstance(event, ArrayEvent):
+                touched |= self._reorder(cast("list[dict[str, Any]]", event.delta))
+                order = True
+            elif path and isinstance(path[0], int) and path[0] < len(self._ids):
+                index = path[0]
+                self.unknown += self._heads[index] is not None
+                self._heads[index] = self._entries[index] = None
+                if len(path) == 1 and isinstance(event, MapEvent) and "id" in cast("dict[str, Any]", event.keys):
+                    touched.add(self._ids[index])
+                    self._gone(self._ids[index : index + 1])
+                    self._ids[index] = id_of(self._shared[index])
+                    self._count_of[self._ids[index]] += 1
+                touched.add(self._ids[index])
+        self._tell(CellsChanged(frozenset(touched), order, ours=not came_from_others(transaction)))
+
+    def _reorder(self, delta: list[dict[str, Any]]) -> set[str]:
+        """Follow one change of the list of cells. The ids that came or went."""
+        touched: set[str] = set()
+        position = 0
+        for step in delta:
+            if "retain" in step:
+                position += step["retain"]
+            elif "delete" in step:
+                end = position + step["delete"]
+                touched.update(self._ids[position:end])
+                self._gone(self._ids[position:end])
+                del self._ids[position:end]
+                self.unknown -= self._heads[position:end].count(None)
+                del self._heads[position:end]
+                del self._entries[position:end]
+                del self._shared[position:end]
+            else:
+                cells = cast("list[object]", step["insert"])
+                came = [id_of(cell) for cell in cells]
+                self._ids[position:position] = came
+                self._count_of.update(came)
+                self._heads[position:position] = [None] * len(came)
+                self.unknown += len(came)
+                self._entries[position:position] = [None] * len(came)
+                self._shared[position:position] = cells
+                touched.update(came)
+                position += len(came)
+        return touched
+
+    def _gone(self, ids: Sequence[str]) -> None:
+        for cell_id in ids:
+            self._last_seen_at.pop(cell_id, None)
+            self._count_of[cell_id] -= 1
+            if self._count_of[cell_id] <= 0:
+                del self._count_of[cell_id]

@@ -1,0 +1,69 @@
+"""Metadata of a cell: tags and whatever else programs keep there, changed entry by entry so that nobody's other entries are lost."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from pycrdt import Map
+
+from cellwright.core.errors import InvalidArgument, LimitReached
+from cellwright.core.nesting import deeper_than
+from cellwright.jupyter.documents.shareable import check_shared
+from cellwright.jupyter.model import JsonObject
+from cellwright.jupyter.notebooks.cells import YCell, to_plain
+
+MAX_BYTES = 100_000
+MAX_DEPTH = 20
+TRUSTED = "trusted"
+PASSING = frozenset({TRUSTED, "execution"})
+"""What JupyterLab keeps there for itself: whether outputs may run scripts, and when the cell ran."""
+
+
+def checked_entries(entries: Mapping[str, object]) -> JsonObject:
+    """The entries, if they can be kept: small, flat enough, what a shared document can hold, and nobody's trust is given away."""
+    if TRUSTED in entries:
+        raise InvalidArgument(
+            "whether a cell's outputs are trusted is for people to say",
+            hint="Leave 'trusted' out; JupyterLab asks them",
+        )
+    if deeper_than(dict(entries), MAX_DEPTH):
+        raise InvalidArgument(f"metadata is nested deeper than {MAX_DEPTH} levels", hint="Make it flatter")
+    check_shared("metadata", dict(entries))
+    size = len(json.dumps(dict(entries), ensure_ascii=False).encode("utf-8"))
+    if size > MAX_BYTES:
+        raise LimitReached(f"metadata of {size} bytes; at most {MAX_BYTES} are accepted", hint="Keep data in a file")
+    return dict(entries)
+
+
+def metadata_of(shared: object) -> JsonObject:
+    """All metadata of a cell, as JSON."""
+    plain = to_plain(cast("YCell", shared).get("metadata")) if isinstance(shared, Map) else None
+    return cast("JsonObject", plain) if isinstance(plain, dict) else {}
+
+
+def with_entries(metadata: Mapping[str, object], entries: Mapping[str, object]) -> JsonObject:
+    """The metadata with these entries; null takes one away."""
+    return {key: value for key, value in {**metadata, **entries}.items() if value is not None}
+
+
+def put_entries(cell: YCell, entries: Mapping[str, object]) -> JsonObject:
+    """Set entries of a cell's metadata, null taking one away. What these entries were. Call inside a transaction."""
+    kept = cell.get("metadata")
+    now = _those(cast("YCell", kept), entries) if isinstance(kept, Map) else metadata_of(cell)
+    changed = {key: value for key, value in entries.items() if now.get(key) != value}
+    if not isinstance(kept, Map):
+        if changed:
+            cell["metadata"] = Map(with_entries(now, changed))
+        return {key: now.get(key) for key in changed}
+    shared = cast("YCell", kept)
+    for key, value in changed.items():
+        if value is None:
+            del shared[key]
+        else:
+            shared[key] = value
+    return {key: now.get(key) for key in changed}
+
+
+def _those(shared: YCell, keys: Iterable[str]) -> JsonObject:
+    """Only these entries are looked up: somebody may have put a hundred thousand others beside them."""
+    return {key: to_plain(shared.get(key)) for key in keys if key in shared}

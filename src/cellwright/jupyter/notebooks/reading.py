@@ -1,0 +1,262 @@
+"""A notebook in a shared document, read from memory: nothing here waits or changes anything."""
+
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from pycrdt import Array, Doc, Map, Text
+
+from cellwright.core.errors import InvalidArgument
+from cellwright.core.text.counting import counted
+from cellwright.core.weight import characters_in
+from cellwright.jupyter.model import CellHead, JsonObject, LiveCell, count_of
+from cellwright.jupyter.notebooks.cellindex import CellIndex, CellsChanged
+from cellwright.jupyter.notebooks.cells import UnreadableCell, YCell, cell_of, text_name, to_json, to_plain
+from cellwright.jupyter.notebooks.outline import OutlinePage, outline_page, whole_outline
+from cellwright.notebook.addressing import CellRange, resolve
+
+STABLE_IDS = (4, 5)
+"""Files keep cell ids from this format on; before it ids are invented at every load."""
+REMEMBERED_SOURCES = 4_096
+REMEMBERED_BYTES = 8 * 1024 * 1024
+"""Of the sources that were shown of one notebook; one that is larger is not remembered."""
+REMEMBERED_CELLS = 512
+SMALL_OUTPUTS = 4
+SMALL_CHARACTERS = 20_000
+
+
+class ReadableNotebook:
+    """The cells and metadata of one shared document. Make it before the document is filled."""
+
+    def __init__(self, doc: Doc[Any], name: str) -> None:
+        self.doc = doc
+        self.name = name
+        self._cells: Array[object] = doc.get("cells", type=Array)
+        self._meta: Map[Any] = doc.get("meta", type=Map)
+        self._index = CellIndex(doc)
+        self._seen: OrderedDict[str, str] = OrderedDict()
+        self._seen_bytes = 0
+        self._whole: dict[int, LiveCell] = {}
+        self._texts: dict[tuple[int, int], str] = {}
+        self._texts_of: tuple[str, ...] = ()
+        self._touched: str | None = None
+
+    def close(self) -> None:
+        """Follow the document no more: it was left. What was read of it can still be read."""
+        self._index.close()
+
+    @property
+    def unheard(self) -> bool:
+        """Whether cells change without anybody being told: what the shared document then does not do by itself must be asked for."""
+        return self._index.unheard
+
+    @property
+    def cell_count(self) -> int:
+        return len(self._index.ids)
+
+    @property
+    def ids(self) -> Sequence[str]:
+        return tuple(self._index.ids)
+
+    @property
+    def format(self) -> tuple[int, int]:
+        """The notebook format as major and minor, as the document says; (0, 0) if it does not."""
+        major, minor = (count_of(to_plain(self._meta.get(key))) for key in ("nbformat", "nbformat_minor"))
+        return major or 0, minor or 0
+
+    @property
+    def converted_from(self) -> int | None:
+        """The major format of the file, if it is older than what the server shows: the next save writes the newer one."""
+        original = count_of(self.metadata.get("orig_nbformat"))
+        return original if original is not None and original < self.format[0] else None
+
+    @property
+    def ids_are_stable(self) -> bool:
+        """Whether cell ids outlive this session: files of older formats do not keep them."""
+        return self.format >= STABLE_IDS and self.converted_from is None
+
+    @property
+    def duplicate_ids(self) -> frozenset[str]:
+        """Ids that several cells have: such cells can only be named by index."""
+        return self._index.duplicates
+
+    @property
+    def metadata(self) -> JsonObject:
+        plain = to_plain(self._meta.get("metadata"))
+        return cast("JsonObject", plain) if isinstance(plain, dict) else {}
+
+    @property
+    def kernel_name(self) -> str | None:
+        """The kernel that the notebook asks for."""
+        spec: object = self.metadata.get("kernelspec")
+        return str(cast("JsonObject", spec).get("name") or "") or None if isinstance(spec, dict) else None
+
+    def index_of(self, cell_id: str) -> int:
+        return self._index.find(cell_id)
+
+    def resolve(self, ranges: Sequence[CellRange]) -> list[int]:
+        """The indexes these ranges mean now, ascending."""
+        return resolve(self._index, ranges)
+
+    def id_at(self, index: int) -> str:
+        return self._index.ids[index]
+
+    def have_own_ids(self, indexes: Sequence[int]) -> bool:
+        """Whether each of these cells has an id that no other has."""
+        return all(self.id_at(index) and self.id_at(index) in self._index for index in indexes)
+
+    def outline(self) -> list[CellHead]:
+        """All cells in order, without outputs."""
+        return [self._noted(head) for head in self._index.heads()]
+
+    def outline_page(self, offset: int) -> OutlinePage:
+        """A line for each cell from `offset` on, as many as a page holds."""
+        if offset and offset >= self.cell_count:
+            raise InvalidArgument(
+                f"there is no cell {offset}: the notebook has {counted(self.cell_count, 'cell')}",
+                hint="begin with an offset below that number",
+            )
+        with self.doc.transaction():
+            return outline_page(self._index.entry, offset, self.cell_count)
+
+    def whole_outline(self) -> list[str]:
+        with self.doc.transaction():
+            return whole_outline(self._index.entry, self.cell_count)
+
+    def as_json(self) -> JsonObject:
+        """The whole notebook as its file would be, read at once. Others wait meanwhile: on a server it is `whole.whole_json`."""
+        cells = [self.json_at(index) for index in range(self.cell_count)]
+        return self.file_of(cells)
+
+    def file_of(self, cells: list[JsonObject]) -> JsonObject:
+        """These cells as a file of this notebook would have them, with all else that is in it."""
+        major, minor = self.format
+        if self.format < STABLE_IDS:
+            cells = [{key: value for key, value in cell.items() if key != "id"} for cell in cells]
+        return {"cells": cells, "metadata": self.metadata, "nbformat": major, "nbformat_minor": minor}
+
+    @property
+    def unknown(self) -> int:
+        """How many cells have not been looked at as they are now: going through their heads takes as long as that takes."""
+        return self._index.unknown
+
+    def know(self, index: int) -> None:
+        """Look at one cell, for later."""
+        self._index.head(index)
+
+    def head(self, index: int) -> CellHead:
+        return self._noted(self._index.head(index))
+
+    def cell(self, which: CellRange) -> LiveCell:
+        """One cell with its outputs."""
+        return self.cell_at(self._one(which))
+
+    def cells(self, ranges: Sequence[CellRange] | None = None) -> list[LiveCell]:
+        """Cells with their outputs, in order; all of them if no ranges are given."""
+        indexes = range(self.cell_count) if ranges is None else self.resolve(ranges)
+        return [self.cell_at(index) for index in indexes]
+
+    def cell_with_text(self, client: int, clock: int) -> str | None:
+        """The cell whose text has this name in the shared document, as cursors give it. Nothing foreign is resolved for that."""
+        if (client, clock) not in self._texts and self._texts_of != self.ids:
+            self._texts_of = tuple(self.ids)
+            self._texts = {
+                name: cell_id
+                for index, cell_id in enumerate(self._texts_of)
+                if (name := text_name(self._index.shared(index))) is not None
+            }
+        found = self._texts.get((client, clock))
+        return found if found is not None and found in self._index else None
+
+    def json_at(self, index: int) -> JsonObject:
+        """The cell as its file would have it; what is no cell becomes a raw one."""
+        return to_json(self._index.shared(index))
+
+    def shared_or_not(self, index: int) -> object:
+        """What the shared document has there, a Map if it is a cell."""
+        return self._index.shared(index)
+
+    def shared_cell(self, cell_id: str) -> YCell:
+        """The cell in the shared document, for writing outputs. Valid until the next await: look it up again after it."""
+        return self.shared_at(self.index_of(cell_id))
+
+    def shared_at(self, index: int) -> YCell:
+        found = self._index.shared(index)
+        if not isinstance(found, Map):
+            raise InvalidArgument(
+                f"what stands at {index} of {self.name} is no cell", hint="delete_nb_cells removes it"
+            )
+        return cast("YCell", found)
+
+    def is_proper(self, index: int) -> bool:
+        """Whether it is a cell in all its parts, one that people's JupyterLab can follow."""
+        found = self._index.shared(index)
+        whole = isinstance(found, Map) and isinstance(cast("YCell", found).get("source"), Text)
+        return whole and not isinstance(self._index.head(index), UnreadableCell)
+
+    def text_of(self, index: int) -> Text:
+        """The shared text of a cell."""
+        source = self.shared_at(index).get("source")
+        if not isinstance(source, Text):
+            raise InvalidArgument(
+                f"cell {index} of {self.name} has no text that can be edited",
+                hint="move_nb_cells makes a proper cell of it, also when it is moved to where it is",
+            )
+        return source
+
+    @property
+    def touched(self) -> str | None:
+        """The id of the cell that was last changed from here, if it is still there."""
+        return self._touched if self._touched is not None and self._touched in self._index else None
+
+    @property
+    def last_touched(self) -> Text | None:
+        """The text of the cell that was last changed from here, if it is still there."""
+        if self._touched is None or self._touched not in self._index:
+            return None
+        text = self.shared_cell(self._touched).get("source")
+        return text if isinstance(text, Text) else None
+
+    def on_change(self, listener: Callable[[CellsChanged], None]) -> Callable[[], None]:
+        """Call `listener` after every change of cells, until the returned function is called. It must not raise."""
+        return self._index.on_change(listener)
+
+    def _one(self, which: CellRange) -> int:
+        indexes = self.resolve([which])
+        if len(indexes) != 1:
+            raise InvalidArgument(
+                f"one cell is meant, {len(indexes)} were named", hint="name it by its index or id alone"
+            )
+        return indexes[0]
+
+    def cell_at(self, index: int) -> LiveCell:
+        """The cell with its outputs. Read from the document once for each state of it, unless it is large."""
+        head = self.head(index)
+        if (known := self.known_cell(index)) is not None:
+            return known
+        return self.remembered(cell_of(self._index.shared(index), index, head))
+
+    def remembered(self, cell: LiveCell) -> LiveCell:
+        """The cell, which is known from now on if it is small and still as it was read."""
+        small = cell.head.output_count <= SMALL_OUTPUTS
+        if small and characters_in(cell.outputs, SMALL_CHARACTERS) <= SMALL_CHARACTERS:
+            self._whole[cell.index] = cell
+            if len(self._whole) > REMEMBERED_CELLS:
+                del self._whole[next(iter(self._whole))]
+        return cell
+
+    def known_cell(self, index: int) -> LiveCell | None:
+        """The cell with its outputs, if it was read as it is now and is small enough to be kept."""
+        known = self._whole.get(index)
+        # A head is made anew whenever anything in its cell has changed.
+        return known if known is not None and known.head is self.head(index) else None
+
+    def _noted(self, head: CellHead) -> CellHead:
+        """Remember what was shown, so that a conflict can later say what has changed since."""
+        if head.revision not in self._seen:
+            self._seen[head.revision] = head.source
+            self._seen_bytes += sys.getsizeof(head.source)
+            while len(self._seen) > REMEMBERED_SOURCES or self._seen_bytes > REMEMBERED_BYTES:
+                self._seen_bytes -= sys.getsizeof(self._seen.popitem(last=False)[1])
+        return head

@@ -1,0 +1,318 @@
+"""Cells and outputs as a model reads them: cleaned, cut head and tail with exact counts, pictures apart."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+from urllib.parse import quote
+
+from cellwright.core.text.clean import clean, clean_html
+from cellwright.core.text.cutting import cut_text, from_file, gaps_of, mapped, original_length
+from cellwright.core.text.sight import has_controls, seen
+from cellwright.core.toolset import Image
+from cellwright.core.weight import written_size
+from cellwright.jupyter.files.paths import DocPath
+from cellwright.jupyter.kernels.executions import CellRunView, ExecutionView
+from cellwright.jupyter.kernels.images import Fitted, FittedImage
+from cellwright.jupyter.model import DataOutput, ErrorOutput, JsonObject, LiveCell, Output, StreamOutput
+from cellwright.jupyter.notebooks.cells import UnreadableCell
+from cellwright.notebook.run import RunStatus
+
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+TEXTS = ("text/plain", "text/markdown", "text/latex", "text/html")
+MAX_PICTURES = 8
+SUMMARY_CHARACTERS = 200
+ERROR_CHARACTERS = 1_000
+SHORT_CHARACTERS = 80
+MAX_DEPTH = 20
+
+
+@dataclass(slots=True)
+class Shaped:
+    """Outputs in JSON, with what was done to them."""
+
+    outputs: list[JsonObject] = field(default_factory=list[JsonObject])
+    truncated: list[bool] = field(default_factory=list[bool])
+    original_size: int = 0
+    pictures: list[Image] = field(default_factory=list[Image])
+    hidden: int = 0
+    room: int = MAX_PICTURES
+    fitted: Mapping[str, Fitted] = field(default_factory=dict[str, Fitted])
+
+
+def cell_uri(path: DocPath | str, cell_id: str) -> str:
+    quoted = path.quoted if isinstance(path, DocPath) else path
+    return f"jupyter://{quoted}/cells/{quote(cell_id, safe='')}"
+
+
+def output_uri(path: DocPath | str, cell_id: str, number: int) -> str:
+    return f"{cell_uri(path, cell_id)}/outputs/{number}"
+
+
+def shape_outputs(
+    outputs: Sequence[Output],
+    limit: int,
+    path: DocPath | None,
+    cell_id: str,
+    fitted: Mapping[str, Fitted],
+    room: int = MAX_PICTURES,
+    links: Sequence[str] = (),
+) -> Shaped:
+    """All outputs of one cell, in order, with at most `room` pictures, as `Pictures` has fitted them.
+
+    `links`: their addresses, if they are in no file.
+    """
+    shaped = Shaped(room=room, fitted=fitted)
+    for number, output in enumerate(outputs):
+        link = (
+            output_uri(path, cell_id, number) if path is not None and cell_id else "".join(links[number : number + 1])
+        )
+        made, cut = _shape(output, limit, link, shaped)
+        shaped.outputs.append(made)
+        shaped.truncated.append(cut)
+    return shaped
+
+
+def _shape(output: Output, limit: int, link: str, shaped: Shaped) -> tuple[JsonObject, bool]:
+    match output:
+        case StreamOutput():
+            text, cut = _text(output.text, limit, shaped)
+            return {"output_type": "stream", "name": clean(output.name).text, "text": text}, cut
+        case ErrorOutput():
+            value, cut_value = _text(output.value, limit, shaped)
+            lines, cut_lines = _text("\n".join(output.traceback), limit, shaped)
+            # Cut lines stay one text, which a later cut can still count in.
+            traceback = [lines] if cut_lines else lines.split("\n") if lines else []
+            return {**_error_names(output, value), "traceback": traceback}, cut_value or cut_lines
+        case DataOutput():
+            return _shape_data(output, limit, link, shaped)
+        case _:
+            return {"output_type": clean(str(output.raw.get("output_type", "unknown"))).text, "omitted": True}, True
+
+
+def _error_names(output: ErrorOutput, value: str) -> JsonObject:
+    """An error under the names of nbformat, as everywhere, and under those that the tool's contract has for outputs.
+
+    A long message is whole once, beside the traceback, which ends with it as well.
+    """
+    name = clean(output.name).text
+    short = cut_text(value, SUMMARY_CHARACTERS)
+    return {"output_type": "error", "ename": name, "evalue": short, "name": name, "value": value}
+
+
+def _shape_data(output: DataOutput, limit: int, link: str, shaped: Shaped) -> tuple[JsonObject, bool]:
+    data: JsonObject = {}
+    cut = False
+    has_plain = "text/plain" in output.data
+    for mime, value in output.data.items():
+        if mime in PICTURES and isinstance(value, str):
+            data[mime] = _picture(value, mime, link, shaped)
+            cut = cut or "shown" not in data[mime]
+        elif mime == "text/html" and has_plain:
+            # What people see as a table stands in text/plain as well, for a tenth of the tokens.
+            size = _length(value)
+            shaped.original_size += size
+            data[mime] = _left_out(mime, size, link)
+        elif mime in TEXTS and isinstance(value, str):
+            decoded = clean_html(value) if mime == "text/html" else None
+            shaped.hidden += decoded.hidden if decoded else 0
+            data[mime], was_cut = _text(decoded.text if decoded else value, limit, shaped)
+            cut = cut or was_cut
+        else:
+            data[clean(mime).text], was_cut = _other(mime, value, limit, link, shaped)
+            cut = cut or was_cut
+    made: JsonObject = {"output_type": _data_kind(output), "data": data, "metadata": told(dict(output.metadata))}
+    return {**made, "execution_count": output.execution_count}, cut
+
+
+def _text(text: str, limit: int, shaped: Shaped) -> tuple[str, bool]:
+    def cleaned(piece: str) -> str:
+        result = clean(piece)
+        shaped.hidden += result.hidden
+        return result.text
+
+    kept = from_file(text)
+    shaped.original_size += original_length(kept)
+    cut = cut_text(mapped(kept, cleaned), limit)
+    return cut, bool(gaps_of(cut))
+
+
+def _picture(encoded: str, mime: str, link: str, shaped: Shaped) -> JsonObject:
+    shaped.original_size += len(encoded)
+    fitted = shaped.fitted.get(encoded)
+    if len(shaped.pictures) >= shaped.room or fitted is None:
+        return _left_out(mime, len(encoded), link)
+    if not isinstance(fitted, FittedImage):
+        return {**_left_out(mime, len(encoded), link), "why": fitted.sentence()}
+    shaped.pictures.append(Image(fitted.data, fitted.mime_type))
+    return {"shown": True, "size": len(fitted.data), **({"resource": link} if link else {})}
+
+
+def _other(mime: str, value: object, limit: int, link: str, shaped: Shaped) -> tuple[object, bool]:
+    size = _length(value)
+    shaped.original_size += size
+    if mime.endswith("json") and size <= limit:
+        return told(value), False
+    return _left_out(mime, size, link), True
+
+
+def _length(value: object) -> int:
+    return len(value) if isinstance(value, str) else written_size(value)
+
+
+def _left_out(mime: str, size: int, link: str) -> JsonObject:
+    return {"omitted": clean(mime).text, "size": size, **({"resource": link} if link else {})}
+
+
+def shape_cell(
+    cell: LiveCell, path: DocPath, limit: int, outputs: str, fitted: Mapping[str, Fitted], room: int = MAX_PICTURES
+) -> tuple[JsonObject, list[Image]]:
+    """A cell as `read_nb_cells` gives it. `outputs` is full, summary or none; only full has every key of the contract."""
+    cleaned = seen(cell.source)
+    source = cut_text(cleaned.text, limit)
+    shaped = shape_outputs(cell.outputs, limit, path, cell.id, fitted, room) if outputs == "full" else Shaped()
+    if outputs == "summary":
+        shaped.outputs = [_summary(output) for output in cell.outputs]
+    made: JsonObject = {
+        "index": cell.index,
+        "id": cell.id,
+        "cell_type": clean(cell.head.cell_type).text,
+        "source": source,
+        "revision": cell.head.revision,
+        "metadata": _told(cell.metadata),
+        "execution_count": cell.head.execution_count,
+        "outputs": shaped.outputs,
+        "truncated": {"source": bool(gaps_of(source)), "outputs": shaped.truncated},
+    }
+    if outputs != "full":
+        made["truncated"] = {"source": True} if gaps_of(source) else None
+        made = filled(made)
+    if isinstance(cell.head, UnreadableCell):
+        made["note"] = cell.head.note
+    elif cleaned.text != cell.source and has_controls(cell.source):
+        made["note"] = "control pictures like ␍ stand for control characters in the source"
+    if cell.head.running:
+        made["running"] = True
+    if hidden := shaped.hidden + cleaned.hidden:
+        made["hidden_characters_removed"] = hidden
+    return made, shaped.pictures
+
+
+def filled(made: JsonObject) -> JsonObject:
+    """What is there, without what is empty: a key that is missing says the same for less."""
+    return {key: value for key, value in made.items() if value not in (None, [], {})}
+
+
+def _summary(output: Output) -> JsonObject:
+    """What kind of output it is and how large; a short one itself, which costs no more and says more."""
+    if _size(output) <= SHORT_CHARACTERS:
+        shaped = shape_outputs([output], SHORT_CHARACTERS, None, "", {}, room=0)
+        if not shaped.truncated[0]:
+            return filled(shaped.outputs[0])
+    return _kind_and_size(output)
+
+
+def _kind_and_size(output: Output) -> JsonObject:
+    match output:
+        case StreamOutput():
+            return {"output_type": "stream", "name": clean(output.name).text, "size": len(output.text)}
+        case ErrorOutput():
+            value = cut_text(mapped(from_file(output.value), lambda piece: clean(piece).text), SUMMARY_CHARACTERS)
+            return {"output_type": "error", "ename": clean(output.name).text, "evalue": value}
+        case DataOutput():
+            mime = [clean(mime).text for mime in sorted(output.data)]
+            return {"output_type": _data_kind(output), "mime": mime, "size": _size(output)}
+        case _:
+            return {"output_type": "unknown"}
+
+
+def _size(output: Output) -> int:
+    match output:
+        case StreamOutput():
+            return len(output.text)
+        case ErrorOutput():
+            return len(output.value) + sum(map(len, output.traceback))
+        case DataOutput():
+            return sum(_length(value) for value in output.data.values())
+        case _:
+            return 0
+
+
+def _data_kind(output: DataOutput) -> str:
+    return "execute_result" if output.is_result else "display_data"
+
+
+def _told(metadata: Mapping[str, Any]) -> JsonObject:
+    """A cell's metadata without what JupyterLab keeps for itself."""
+    return told({key: value for key, value in metadata.items() if key not in {"trusted", "execution"}})
+
+
+def told(value: object, depth: int = 0) -> Any:  # noqa: ANN401 - JSON
+    """Somebody else's JSON for a model: cleaned, and not deeper than anybody reads."""
+    if isinstance(value, str):
+        return clean(value).text
+    if isinstance(value, dict | list) and depth >= MAX_DEPTH:
+        return "…"
+    if isinstance(value, dict):
+        return {clean(key).text: told(item, depth + 1) for key, item in cast("dict[str, object]", value).items()}
+    if isinstance(value, list):
+        return [told(item, depth + 1) for item in cast("list[object]", value)]
+    return value
+
+
+def shape_run(
+    cell: CellRunView, path: DocPath | None, limit: int, fitted: Mapping[str, Fitted], room: int = MAX_PICTURES
+) -> tuple[JsonObject, list[Image]]:
+    """One cell's run as the seed's `execution_results` gives it, with what happened to it."""
+    shaped = shape_outputs(cell.outputs, limit, path, cell.cell_id, fitted, room)
+    made: JsonObject = {
+        "id": cell.cell_id,
+        "status": cell.state.value,
+        "execution_count": cell.execution_count,
+        "outputs": shaped.outputs,
+        "truncated": any(shaped.truncated) or bool(cell.omitted),
+        "original_size": shaped.original_size,
+    }
+    if cell.error is not None:
+        made["error"] = _error(cell)
+    if cell.omitted:
+        made["omitted"] = str(cell.omitted)
+    if cell.cleared:
+        made["cleared"] = "the outputs of before were cleared by the code; these are all there are now"
+    if shaped.hidden:
+        made["hidden_characters_removed"] = shaped.hidden
+    if cell.notes:
+        made["notes"] = list(cell.notes)
+    return made, shaped.pictures
+
+
+def _error(cell: CellRunView) -> JsonObject:
+    assert cell.error is not None
+    shown = any(isinstance(output, ErrorOutput) for output in cell.outputs)
+    kept = mapped(from_file(cell.error.value), lambda piece: clean(piece).text)
+    value = cut_text(kept, SUMMARY_CHARACTERS if shown else ERROR_CHARACTERS)
+    hint = cell.error.hint or (
+        "mend the cell with edit_nb_cell, then run it again" if cell.state is RunStatus.ERROR else ""
+    )
+    return {"ename": clean(cell.error.name).text, "evalue": value, "cell_id": cell.cell_id, "hint": hint}
+
+
+def shape_execution(
+    view: ExecutionView, path: DocPath | None, limit: int, fitted: Mapping[str, Fitted]
+) -> tuple[JsonObject, list[Image]]:
+    """An execution's results, and the pictures in them."""
+    results: list[JsonObject] = []
+    pictures: list[Image] = []
+    skipped: set[str] = set()
+    for cell in view.cells:
+        made, shown = shape_run(cell, path, limit, fitted, MAX_PICTURES - len(pictures))
+        if cell.state is RunStatus.NOT_RUN and cell.error is not None:
+            # Of many that were passed over for one reason, the first says it.
+            if cell.error.value in skipped:
+                del made["error"]
+            skipped.add(cell.error.value)
+        results.append(made)
+        pictures += shown
+    shaped: JsonObject = {"execution_results": results, "execution_id": view.id, "status": view.state.value}
+    if view.notes:
+        shaped["notes"] = list(view.notes)
+    return shaped, pictures

@@ -1,0 +1,1 @@
+"""A Jupyter server that is reached over HTTP and websockets."""

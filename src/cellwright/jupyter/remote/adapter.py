@@ -1,0 +1,229 @@
+"""The remote adapter: any Jupyter server by its address, over HTTP and websockets."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Self
+from urllib.parse import quote
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+
+from cellwright.core.errors import CellwrightError, Unavailable
+from cellwright.jupyter.documents.forks import RemoteForks
+from cellwright.jupyter.documents.updates import MAX_MESSAGE_BYTES
+from cellwright.jupyter.files import rules as filerules
+from cellwright.jupyter.files.paths import DocPath
+from cellwright.jupyter.model import RoomKind
+from cellwright.jupyter.port import RoomAccess, RoomClosed
+from cellwright.jupyter.remote.contents import Contents
+from cellwright.jupyter.remote.kernel_websocket import TCP_QUICKACK
+from cellwright.jupyter.remote.kernels import RemoteKernels
+from cellwright.jupyter.remote.rest import DENIED, METHOD_NOT_ALLOWED, NOT_FOUND, Rest
+from cellwright.jupyter.server.address import JupyterAddress
+
+OPEN_SECONDS = 15.0
+CLOSE_SECONDS = 3.0
+PING_SECONDS = 20.0
+DOUBT_SECONDS = 1.0
+NO_PAGES_SECONDS = 60.0
+SILENT_SECONDS = 60.0
+"""A server that loads a large notebook does not answer pings meanwhile."""
+
+
+class Sharing(StrEnum):
+    """How a server shares documents."""
+
+    COLLABORATION = "jupyter-collaboration"
+    DOCUMENTS = "jupyter-server-documents"
+    NONE = "none"
+
+
+class WebsocketRoomChannel:
+    """A room's channel over a websocket."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
+        self._socket: socket.socket | None = connection.transport.get_extra_info("socket")
+        self._acknowledge_at_once()
+
+    async def send(self, message: bytes) -> None:
+        try:
+            await self._connection.send(message)
+        except ConnectionClosed as error:
+            raise self._closed() from error
+
+    async def receive(self) -> bytes:
+        while True:
+            try:
+                message = await self._connection.recv()
+            except ConnectionClosed as error:
+                raise self._closed() from error
+            self._acknowledge_at_once()
+            if isinstance(message, bytes):
+                return message
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    def _acknowledge_at_once(self) -> None:
+        # The server's socket has Nagle on, so a late acknowledgement costs 40 ms. The kernel clears the option again.
+        if TCP_QUICKACK is not None and self._socket is not None and self._socket.fileno() >= 0:
+            self._socket.setsockopt(socket.IPPROTO_TCP, TCP_QUICKACK, 1)
+
+    def _closed(self) -> RoomClosed:
+        return RoomClosed(self._connection.close_code, self._connection.close_reason or "")
+
+
+PAGES = {"lab": "lab/tree", "tree": "tree"}
+"""Pages that a server may have, JupyterLab before the plain notebook, and where they show a file."""
+
+
+class RemoteDocuments(Contents):
+    """Files of one server, and the rooms it shares them in."""
+
+    def __init__(self, rest: Rest) -> None:
+        super().__init__(rest)
+        self._sharing: Sharing | None = None
+        self._probed = 0.0
+        self._pages: str | None = None
+        self._ask_for_pages_at = 0.0
+        self._probing = asyncio.Lock()
+        self._forks = RemoteForks(rest, self._knows_forks, lambda fork: self._connect(fork, ""))
+
+    @property
+    def forks(self) -> RemoteForks:
+        return self._forks
+
+    async def _knows_forks(self) -> bool:
+        return await self.sharing() is Sharing.COLLABORATION
+
+    @property
+    def url(self) -> str:
+        return self._rest.address.url
+
+    async def pages(self) -> str | None:
+        """Asked once where there are any, else again after a while: a restart may bring them."""
+        if self._pages is None and time.monotonic() >= self._ask_for_pages_at:
+            self._ask_for_pages_at = time.monotonic() + NO_PAGES_SECONDS
+            for page, shows in PAGES.items():
+                if (await self._rest.probe("GET", page, "its pages")).is_success:
+                    self._pages = f"{self.url}/{shows}"
+                    break
+        return self._pages
+
+    async def live(self, *, now: bool = False) -> bool:
+        return await self.sharing(now=now) is not Sharing.NONE
+
+    async def sharing(self, *, now: bool = False) -> Sharing:
+        """Asked once if documents are shared, else again and again: a restart may bring rooms, and then files are taboo."""
+        async with self._probing:
+            doubtful = self._sharing is Sharing.NONE and (now or time.monotonic() - self._probed > DOUBT_SECONDS)
+            if self._sharing is None or doubtful:
+                self._sharing = await self._probe()
+                self._probed = time.monotonic()
+            return self._sharing
+
+    async def _probe(self) -> Sharing:
+        answer = await self._rest.probe("GET", "api/collaboration/session/x", "collaboration")
+        if answer.status == METHOD_NOT_ALLOWED:
+            return Sharing.NONE if await self._lab_ignores_it() else Sharing.COLLABORATION
+        # Any server with file ids answers the second question, only one that shares documents has rooms as well.
+        room = await self._rest.probe("GET", "api/collaboration/room/x", "collaboration")
+        if room.status == NOT_FOUND:
+            return Sharing.NONE
+        indexed = await self._rest.probe("POST", "api/fileid/index", "file ids")
+        return Sharing.NONE if indexed.status == NOT_FOUND else Sharing.DOCUMENTS
+
+    async def _lab_ignores_it(self) -> bool:
+        """With `disable_rtc` the rooms are there, but people's JupyterLab saves files past them."""
+        page = await self._rest.probe("GET", "lab", "JupyterLab")
+        return page.is_success and b'"disableRTC": true' in page.body
+
+    async def join(self, path: DocPath, kind: RoomKind) -> RoomAccess:
+        # Joining the room of a file that is not there stops live updates in every room of the server.
+        filerules.check_joinable(path, await self.stat(path), kind)
+        if await self.sharing() is Sharing.DOCUMENTS:
+            room = f"{kind.value}:{await self._file_id(path)}"
+            return RoomAccess(room, await self._connect(room, ""), answers_saves=False, echoes=False, name=path.text)
+        about, place = f"file {path}", f"api/collaboration/session/{path.quoted}"
+        answer = await self._rest.probe("PUT", place, about, body=kind.as_json())
+        if answer.status in (NOT_FOUND, METHOD_NOT_ALLOWED):
+            # The file is there, so it is the service that went: the server was restarted without it.
+            self._sharing = None
+            raise Unavailable(f"{self.url} no longer shares documents", hint="Try again: the file itself is used then")
+        session = self._rest.accept(answer, about).json()
+        room = f"{session['format']}:{session['type']}:{session['fileId']}"
+        channel = await self._connect(room, f"?sessionId={quote(session['sessionId'], safe='')}")
+        return RoomAccess(room, channel, name=path.text)
+
+    async def _file_id(self, path: DocPath) -> str:
+        answer = await self._rest.request("POST", "api/fileid/index", f"file {path}", parameters={"path": path.text})
+        return str(answer.json()["id"])
+
+    async def _connect(self, room: str, query: str) -> WebsocketRoomChannel:
+        address = self._rest.address
+        try:
+            connection = await connect(
+                f"{address.websocket_url}/api/collaboration/room/{quote(room, safe=':')}{query}",
+                additional_headers=await self._rest.websocket_headers(),
+                max_size=MAX_MESSAGE_BYTES,
+                compression=None if address.is_loopback else "deflate",
+                proxy=None if address.is_loopback else True,
+                open_timeout=OPEN_SECONDS,
+                close_timeout=CLOSE_SECONDS,
+                ping_interval=PING_SECONDS,
+                ping_timeout=SILENT_SECONDS,
+            )
+        except InvalidStatus as error:
+            raise self._refused(room, error.response.status_code) from error
+        except (OSError, TimeoutError, InvalidHandshake) as error:
+            raise Unavailable(f"no connection to {address.url} for room {room}: {error}", hint="Try again") from error
+        return WebsocketRoomChannel(connection)
+
+    def _refused(self, room: str, status: int) -> CellwrightError:
+        if status in DENIED:
+            return self._rest.denied(status)
+        return Unavailable(f"{self.url} answered {status} when we joined room {room}", hint="Try again")
+
+
+class RemoteJupyter:
+    """A workspace on one Jupyter server, or with documents on one and kernels on another."""
+
+    def __init__(self, documents: JupyterAddress, kernels: JupyterAddress | None = None) -> None:
+        self._rests = [Rest(documents)]
+        if kernels is not None and kernels != documents:
+            self._rests.append(Rest(kernels))
+        self._documents = RemoteDocuments(self._rests[0])
+        self._kernels = RemoteKernels(self._rests[-1])
+
+    @property
+    def documents(self) -> RemoteDocuments:
+        return self._documents
+
+    @property
+    def kernels(self) -> RemoteKernels:
+        return self._kernels
+
+    async def about(self) -> Mapping[str, object]:
+        version = await self._rests[0].get("api", "version")
+        status = await self._rests[-1].get("api/status", "status")
+        return {
+            "documents_url": self._documents.url,
+            "kernels_url": self._kernels.url,
+            "jupyter_server": version.get("version"),
+            "sharing": (await self._documents.sharing()).value,
+            "kernels": status.get("kernels"),
+        }
+
+    async def close(self) -> None:
+        await self._documents.close()
+        await asyncio.gather(*(rest.close() for rest in self._rests))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

@@ -1,0 +1,1 @@
+"""Which Jupyter server to use: finding one, or starting our own."""

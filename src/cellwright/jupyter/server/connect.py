@@ -1,0 +1,72 @@
+"""Which Jupyter server to use: the one that was named, else one that runs here and serves this folder, else one of our own."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cellwright.core.types import Secret
+from cellwright.jupyter.port import Jupyter
+from cellwright.jupyter.server.address import JupyterAddress
+from cellwright.jupyter.server.discovery import accepts_token, root_of, running_servers, server_holding
+from cellwright.jupyter.server.embedded import EmbeddedJupyter
+from cellwright.system import machine
+
+
+@dataclass(frozen=True, slots=True)
+class FoundServer:
+    """A Jupyter server, how we came to it, and where the workspace lies in it."""
+
+    jupyter: Jupyter
+    origin: str
+    """`named`, `found` or `embedded`."""
+    folder: str = ""
+    """The workspace's folder below the server's root; empty if they are the same."""
+    token: Secret | None = None
+    """What lets a person of this machine in, where we know it to be theirs to have."""
+    pid: int | None = None
+    """The server's process, if it is on this machine and not ours to start again."""
+    root: Path | None = None
+    """The folder that the server shows, if it is one of this machine."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether the server has ended for good, so that another one is to be looked for."""
+        return self.pid is not None and not machine.is_alive(self.pid)
+
+
+Connect = Callable[[], Awaitable[FoundServer]]
+
+
+def _remote(documents: JupyterAddress, kernels: JupyterAddress | None = None) -> Jupyter:
+    from cellwright.jupyter.remote.adapter import RemoteJupyter  # noqa: PLC0415 - a program that only starts does not wait for it
+
+    return RemoteJupyter(documents, kernels)
+
+
+def to_named(
+    documents: JupyterAddress, kernels: JupyterAddress | None = None, runtime_dir: Path | None = None
+) -> Connect:
+    """Use the servers that the settings name. `runtime_dir` tells which folder one of them shows that runs on this machine."""
+
+    async def connect() -> FoundServer:
+        root = await asyncio.to_thread(root_of, documents, runtime_dir) if runtime_dir is not None else None
+        return FoundServer(_remote(documents, kernels), "named", root=root)
+
+    return connect
+
+
+def to_found_or_embedded(root: Path, runtime_dir: Path, embedded: EmbeddedJupyter) -> Connect:
+    """Use a running server that serves this folder and lets us in; otherwise start one."""
+    here = root.resolve()
+
+    async def connect() -> FoundServer:
+        server = await server_holding(here, running_servers(runtime_dir), accepts_token)
+        if server is None:
+            server = await embedded.server()
+            return FoundServer(_remote(server.address), "embedded", token=server.token, root=server.root)
+        folder = here.relative_to(server.root).as_posix()
+        place = "" if folder == "." else folder
+        return FoundServer(_remote(server.address), "found", place, server.token, server.pid, server.root)
+
+    return connect

@@ -1,0 +1,109 @@
+"""Starts the embedded Jupyter server. Run as a script of its own, with its settings as a line on standard input.
+
+The token comes that way too: it stands neither on a command line, nor in an environment that kernels inherit. The server ends
+when that input ends, gently, on every system; and it says on standard output, which nobody else can write to by then, where it listens.
+"""
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple, cast
+
+from cellwright.system.pipes import read_line
+
+ANNOUNCEMENT = b"cellwright-embedded: "
+"""What the line begins with that says where the server listens."""
+
+NEWS = "@jupyterlab/apputils-extension:announcements"
+
+
+class Wires(NamedTuple):
+    """The pipes to the guardian, out of everybody else's reach."""
+
+    orders: int
+    announcements: int
+
+
+def claim_wires() -> Wires:
+    """Take standard input and output; whoever reads finds nothing, and what is printed goes to the log."""
+    wires = Wires(os.dup(0), os.dup(1))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return wires
+
+
+def at_the_end_of(descriptor: int, stop: Callable[[], None]) -> None:
+    """Call `stop`, in a thread, when the pipe has ended."""
+
+    def read() -> None:
+        try:
+            while os.read(descriptor, 4096):
+                pass
+        finally:
+            stop()
+
+    threading.Thread(target=read, name="end-of-orders", daemon=True).start()
+
+
+def without_news(_handler: object, page: dict[str, Any]) -> dict[str, Any]:
+    """What JupyterLab is told when it opens: not to ask people whether it may fetch news from the network."""
+    return {**page, "disabledExtensions": [*page.get("disabledExtensions", ()), NEWS]}
+
+
+def leave_out_grammar() -> None:
+    """Have jsonschema do without a grammar that it makes at each start, which is a large part of a start.
+
+    It is for addresses with letters of all languages (`"format": "iri"`), of which Jupyter has none. None stands for a module that
+    is not installed.
+    """
+    sys.modules["rfc3987_syntax"] = cast("ModuleType", None)
+
+
+def run(settings: dict[str, Any], wires: Wires) -> None:
+    leave_out_grammar()
+    # Only now: what these print while they are loaded must not reach the wire.
+    from jupyter_core.paths import jupyter_config_dir  # noqa: PLC0415
+    from jupyter_server.serverapp import ServerApp  # noqa: PLC0415
+    from traitlets.config import Config  # noqa: PLC0415
+
+    from cellwright.jupyter.server.kernel_ports import KernelPorts  # noqa: PLC0415
+
+    KernelPorts.instance()
+    config = Config(settings["config"])
+    lab = Path(jupyter_config_dir()) / "lab"
+    config.ServerApp.tornado_settings = {"page_config_hook": without_news}
+    config.LabApp.user_settings_dir, config.LabApp.workspaces_dir = str(lab / "user-settings"), str(lab / "workspaces")
+    if root := settings["environments_of"]:
+        from cellwright.jupyter.server.workspace_kernels import WorkspaceKernelSpecs  # noqa: PLC0415 - if it is wanted
+
+        config.ServerApp.kernel_spec_manager_class = WorkspaceKernelSpecs
+        config.WorkspaceKernelSpecs.root = root
+    # A person's own server settings (password, certificate, address) are for their own servers.
+    os.environ["JUPYTER_NO_CONFIG"] = "1"
+    app = ServerApp.instance(config=config)
+    app.initialize(argv=[])
+    del os.environ["JUPYTER_NO_CONFIG"]
+    loop: Any = app.io_loop
+
+    def announce() -> None:
+        with os.fdopen(wires.announcements, "wb") as wire:
+            wire.write(ANNOUNCEMENT + json.dumps({"port": app.port, "pid": os.getpid()}).encode() + b"\n")
+
+    loop.add_callback(announce)
+    at_the_end_of(wires.orders, lambda: loop.add_callback(app.stop))
+    app.start()
+
+
+def main() -> None:
+    wires = claim_wires()
+    run(json.loads(read_line(wires.orders)), wires)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""New notebooks and folders, for the toolset `notebooks`."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from cellwright.core.errors import Conflict, InvalidArgument
+from cellwright.core.text.counting import counted
+from cellwright.core.types import Call
+from cellwright.jupyter.files.creating import make_folders
+from cellwright.jupyter.files.paths import NotebookPath, folder_path
+from cellwright.jupyter.service import LiveNotebooks
+from cellwright.jupyter.tools.common import Insertion
+from cellwright.notebook.model import revision_of
+
+
+async def create_nb(
+    notebooks: LiveNotebooks,
+    call: Call,
+    path: Annotated[str, Field(description="new notebook; a folder if it ends with /")],
+    cells: list[Insertion] | None = None,
+    kernel_name: str | None = None,
+) -> dict[str, Any]:
+    """Create a notebook, or a folder; missing folders above it too. Runs nothing. Refused if it exists."""
+    if path.endswith("/"):
+        if cells or kernel_name:
+            raise InvalidArgument("a folder has no cells and no kernel", hint="A notebook's path ends with .ipynb")
+        return await _create_folder(notebooks, call, path)
+    checked = NotebookPath(path)
+    try:
+        content, created = await notebooks.create(call, checked, [one.cell() for one in cells or ()], kernel_name)
+    except Conflict as exists:
+        hint = "read_nb_cells reads it, insert_nb_cells adds cells; or choose another path"
+        raise Conflict(exists.message, hint=hint) from exists
+    where = [
+        {"index": index, "id": cell["id"], "revision": revision_of(cell["source"])}
+        for index, cell in enumerate(content["cells"])
+    ]
+    return {
+        "message": f"Created {checked} with {counted(len(where), 'cell')}",
+        "path": checked.text,
+        "created_folders": list(created.folders),
+        "cells": where,
+        "kernel_name": content["metadata"]["kernelspec"]["name"] if content["metadata"] else None,
+    }
+
+
+async def _create_folder(notebooks: LiveNotebooks, call: Call, path: str) -> dict[str, Any]:
+    folder = folder_path(path)
+    documents = (await notebooks.connected(call)).found.jupyter.documents
+    made = await make_folders(documents, folder)
+    if folder is None or not made:
+        raise Conflict(f"the folder {folder or '/'} exists already", hint="Use it as it is")
+    return {
+        "message": f"Created the folder {folder}",
+        "path": folder.text,
+        "created_folders": [place.text for place in made],
+    }

@@ -1,0 +1,274 @@
+"""Choosing a notebook to work in, and looking at what the server has: notebooks, files, kernels."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from cellwright.core.errors import Conflict, InvalidArgument, LimitReached, NotFound
+from cellwright.core.text.clean import clean
+from cellwright.core.text.tables import table
+from cellwright.core.toolset import Reply
+from cellwright.core.types import Call
+from cellwright.jupyter.files.paths import DocPath, NotebookPath, folder_path
+from cellwright.jupyter.inside.permitted import require_run
+from cellwright.jupyter.model import FileInfo, FileKind, JsonObject, SessionInfo
+from cellwright.jupyter.port import Documents
+from cellwright.jupyter.service import LiveNotebooks
+from cellwright.jupyter.tools.common import kernel_left, not_all
+from cellwright.jupyter.tools.current.common import CurrentCells, Offset, page_reply, paged
+from cellwright.jupyter.tools.current.notebooks import InUse
+from cellwright.jupyter.tools.notebooks import get_nb_stat
+
+NOTEBOOK_COLUMNS = ("Path", "Name", "Current", "Kernel_ID", "Kernel_State")
+FILE_COLUMNS = ("Path", "Type", "Size", "Last_Modified")
+KERNEL_COLUMNS = ("ID", "Name", "State", "Connections", "Last_Activity", "Notebooks")
+SPEC_COLUMNS = ("Name", "Display_Name", "Language", "Default", "Interpreter", "From")
+CONCURRENT_FOLDERS = 8
+MAX_FILES = 20_000
+
+Depth = Annotated[int, Field(ge=1, le=20, description="1 is the folder alone")]
+Mode = Annotated[Literal["connect", "create"], Field(description="create makes a new file")]
+
+
+async def list_notebook(cells: CurrentCells, call: Call, offset: Offset = 0) -> Reply[dict[str, Any]]:
+    """All notebooks as a table, yours first: path, the name you use it by, whether it is current, its running kernel."""
+    connected = await cells.notebooks.connected(call)
+    jupyter = connected.found.jupyter
+    found = await jupyter.documents.find(folder_path(connected.found.folder), ".ipynb")
+    used = cells.current.of(call)
+    running = {session.path: session for session in await jupyter.kernels.sessions() if session.kernel}
+    mine = sorted({one.path.text for one in used})
+    paths = [*mine, *sorted({one.path for one in found} - set(mine))]
+    path_meant = cells.current.meant(call)
+    meant = path_meant.text if path_meant else None
+    rows = [_notebook_row(path, used, running.get(path), current=path == meant) for path in paths]
+    data, text = paged("notebooks", NOTEBOOK_COLUMNS, rows, offset)
+    reply = page_reply({**data, "current": meant}, text)
+    if found.complete:
+        return reply
+    # Nobody knows how many there are.
+    note = not_all("")
+    return Reply({**reply.data, "total": None, "note": note}, (*(reply.content or ()), note))
+
+
+def _notebook_row(
+    path: str, used: tuple[InUse, ...], session: SessionInfo | None, *, current: bool
+) -> tuple[object, ...]:
+    names = ", ".join(one.name for one in used if one.path.text == path) or None
+    kernel = session.kernel if session else None
+    return path, names, current, kernel.id if kernel else None, kernel.state if kernel else None
+
+
+async def use_notebook(
+    cells: CurrentCells,
+    call: Call,
+    notebook_name: Annotated[str, Field(description="your name for it")],
+    notebook_path: Annotated[str | None, Field(description="not needed for a name in use")] = None,
+    mode: Mode = "connect",
+    kernel_id: Annotated[str | None, Field(max_length=200, description="running kernel to bind it to")] = None,
+) -> dict[str, Any]:
+    """Work in a notebook from now on: the other tools mean it when none is named. Its kernel starts with the first run."""
+    cells.current.check(call, notebook_name)
+    path = _meant(cells, call, notebook_name, notebook_path, mode)
+    if kernel_id is not None:
+        require_run(call, "binding a kernel", "leave kernel_id out")
+        await _check_kernel(cells, call, path, kernel_id)
+    documents = (await cells.notebooks.connected(call)).found.jupyter.documents
+    await (_create(cells.notebooks, call, path) if mode == "create" else _find(documents, path))
+    ended = await _bind(cells, call, path, kernel_id) if kernel_id is not None else None
+    stat = await get_nb_stat(cells.notebooks, call, path.text)
+    before = cells.current.use(call, notebook_name, path)
+    told: JsonObject = {"message": _message(notebook_name, path, mode, before), "name": notebook_name, **stat}
+    if ended is not None:
+        told["kernel_ended"] = ended
+    return told
+
+
+def _meant(cells: CurrentCells, call: Call, name: str, path: str | None, mode: str) -> NotebookPath:
+    if path is not None:
+        return NotebookPath(path)
+    if mode == "create":
+        raise InvalidArgument("a new notebook needs notebook_path", hint="folder/name.ipynb")
+    return cells.current.named(call, name).path
+
+
+def _message(name: str, path: NotebookPath, mode: str, before: NotebookPath | None) -> str:
+    made = (
+        f"Created {path} with an empty cell, now current as {name!r}"
+        if mode == "create"
+        else f"{path} is now current as {name!r}"
+    )
+    return f"{made}; that name meant {before} before" if before not in (None, path) else made
+
+
+async def _find(documents: Documents, path: NotebookPath) -> None:
+    try:
+        await documents.stat(path)
+    except NotFound as missing:
+        hint = 'list_notebook shows what there is; mode "create" makes a new one'
+        raise NotFound(missing.message, hint=hint) from missing
+
+
+async def _create(notebooks: LiveNotebooks, call: Call, path: NotebookPath) -> None:
+    try:
+        await notebooks.create(call, path, ())
+    except Conflict as exists:
+        raise Conflict(exists.message, hint='mode "connect" uses it as it is') from exists
+
+
+async def _check_kernel(cells: CurrentCells, call: Call, path: NotebookPath, kernel_id: str) -> None:
+    """Before anything is made: that the kernel runs, and that binding would not end a kernel of other notebooks."""
+    kernels = (await cells.notebooks.connected(call)).found.jupyter.kernels
+    if kernel_id in await cells.notebooks.kernels_of_others(call):
+        # In the words of the server: whether it is there is not to be told.
+        raise NotFound(
+            f"no kernel {kernel_id} on the Jupyter server {kernels.url}", hint="list_kernels shows the running ones"
+        )
+    try:
+        await kernels.kernel(kernel_id)
+    except NotFound as missing:
+        raise NotFound(missing.message, hint="list_kernels shows the running ones") from missing
+    sessions = await kernels.sessions()
+    had = next((one.kernel.id for one in sessions if one.path == path.text and one.kernel), None)
+    others = [one.path for one in sessions if one.kernel and one.kernel.id == had and one.path != path.text]
+    if had not in (None, kernel_id) and others:
+        raise Conflict(
+            f"{path} runs in kernel {had} together with {', '.join(others[:5])}; leaving it would end that kernel",
+            hint="bind the others elsewhere first, or go on without kernel_id",
+        )
+
+
+async def _bind(cells: CurrentCells, call: Call, path: NotebookPath, kernel_id: str) -> str | None:
+    """Let the notebook run in this kernel. The id of the kernel that it had: the server ends that one."""
+    connected = await cells.notebooks.connected(call)
+    kernels = connected.found.jupyter.kernels
+    session = await kernels.session_of(path)
+    if session is None or session.kernel is None:
+        await kernels.start_session(path, kernel_id=kernel_id)
+        return None
+    if session.kernel.id == kernel_id:
+        return None
+    await kernels.switch_kernel(session.id, kernel_id=kernel_id)
+    await connected.kernels.note_shutdown(session.kernel.id)
+    return session.kernel.id
+
+
+async def unuse_notebook(
+    cells: CurrentCells, call: Call, notebook_name: str, shutdown_kernel: bool = False
+) -> dict[str, Any]:
+    """Let go of a notebook; its kernel runs on, unless shutdown_kernel. If it was current, the one you chose before it is current again."""
+    path = cells.current.named(call, notebook_name).path
+    ended = await cells.notebooks.shut_down(call, path) if shutdown_kernel else None
+    gone = cells.current.let_go(call, notebook_name)
+    current = cells.current.current(call)
+    now = f"current is {current.path} ({current.name!r})" if current else "none is current"
+    return {
+        "message": f"Let go of {gone.name!r} ({gone.path}); {now}",
+        "path": gone.path.text,
+        "current": current.path.text if current else None,
+        "kernel_ended": ended.kernel.id if ended else None,
+        **({} if shutdown_kernel else await kernel_left(cells.notebooks, call, gone.path, "shutdown_nb_kernel")),
+    }
+
+
+async def restart_notebook(
+    cells: CurrentCells, call: Call, notebook_name: Annotated[str, Field(description="name or path")]
+) -> dict[str, Any]:
+    """Restart the notebook's kernel: variables are lost, cells and outputs stay. Runs nothing."""
+    path = cells.path(call, notebook_name)
+    before = await (await cells.notebooks.connected(call)).found.jupyter.kernels.session_of(path)
+    session = await cells.notebooks.restart(call, path, None)
+    what = "Restarted the kernel" if before else "There was no kernel to restart; started one"
+    return {
+        "message": f"{what} of {path}" if before else f"{what} for {path}",
+        "path": path.text,
+        "kernel_id": session.kernel.id if session.kernel else None,
+        "restarted": before is not None,
+    }
+
+
+async def list_files(
+    cells: CurrentCells, call: Call, path: str = "", max_depth: Depth = 3, offset: Offset = 0
+) -> Reply[dict[str, Any]]:
+    """Files and folders below a folder as a table, without hidden ones: path, type, size, last modified."""
+    connected = await cells.notebooks.connected(call)
+    folder = folder_path(path or connected.found.folder)
+    if folder is not None and folder.is_hidden:
+        raise NotFound(f"no folder {folder} on the Jupyter server", hint="hidden folders are not shown")
+    infos = await _below(connected.found.jupyter.documents, folder, max_depth)
+    rows = [(info.path, info.kind.value, info.size, info.last_modified.isoformat()) for info in infos]
+    data, text = paged("files", FILE_COLUMNS, rows, offset)
+    return page_reply(data, text)
+
+
+async def _below(documents: Documents, folder: DocPath | None, depth: int) -> list[FileInfo]:
+    """Level by level and no deeper than asked for: below may be more than anybody wants to wait for."""
+    found: list[FileInfo] = []
+    level: list[DocPath | None] = [folder]
+    for step in range(depth):
+        inside: list[FileInfo] = []
+        for start in range(0, len(level), CONCURRENT_FOLDERS):
+            batch = level[start : start + CONCURRENT_FOLDERS]
+            for infos in await asyncio.gather(*(_in_folder(documents, one, first=step == 0) for one in batch)):
+                inside += infos
+            if len(found) + len(inside) > MAX_FILES:
+                raise LimitReached(
+                    f"more than {MAX_FILES} files below {folder or '/'}",
+                    hint="give a smaller max_depth, or a folder further down",
+                )
+        found += inside
+        level = [place for info in inside if (place := _enterable(info)) is not None]
+    return sorted(found, key=lambda info: info.path)
+
+
+async def _in_folder(documents: Documents, folder: DocPath | None, *, first: bool) -> list[FileInfo]:
+    """What is shown of one folder. One below may go meanwhile; the one that was asked for must be there."""
+    try:
+        return [info for info in await documents.folder(folder) if not info.name.startswith(".")]
+    except NotFound:
+        if first:
+            raise
+        return []
+
+
+def _enterable(info: FileInfo) -> DocPath | None:
+    if info.kind is not FileKind.DIRECTORY:
+        return None
+    try:
+        return DocPath(info.path)
+    except InvalidArgument:
+        # A name that the server has and that no tool takes: it is listed, and not looked into.
+        return None
+
+
+async def list_kernels(cells: CurrentCells, call: Call) -> Reply[dict[str, Any]]:
+    """Two tables: running kernels with the notebooks bound to them, and the kinds of kernel that can be started."""
+    kernels = (await cells.notebooks.connected(call)).found.jupyter.kernels
+    sessions = await kernels.sessions()
+    running: list[tuple[object, ...]] = []
+    hidden = await cells.notebooks.kernels_of_others(call)
+    for kernel in await kernels.kernels():
+        if kernel.id in hidden:
+            continue
+        bound = [one.path for one in sessions if one.kernel and one.kernel.id == kernel.id]
+        active = kernel.last_activity.isoformat() if kernel.last_activity else None
+        running.append((kernel.id, kernel.name, kernel.state, kernel.connections, active, ", ".join(bound) or None))
+    specs = [
+        (
+            spec.name,
+            clean(spec.display_name).text,
+            clean(spec.language).text,
+            spec.is_default,
+            clean(spec.interpreter).text or None,
+            clean(spec.origin).text or None,
+        )
+        for spec in await kernels.specs()
+    ]
+    data: JsonObject = {"kernels": _records(KERNEL_COLUMNS, running), "kernelspecs": _records(SPEC_COLUMNS, specs)}
+    return Reply(data, (table(KERNEL_COLUMNS, running), table(SPEC_COLUMNS, specs)))
+
+
+def _records(columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> list[JsonObject]:
+    return [dict(zip((column.lower() for column in columns), row, strict=True)) for row in rows]

@@ -1,0 +1,88 @@
+"""Changing the notebook in use: inserting, overwriting and deleting one cell."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from cellwright.core.text.clean import clean
+from cellwright.core.text.cutting import cut_text
+from cellwright.core.text.sight import seen
+from cellwright.core.toolset import Reply
+from cellwright.core.types import Call
+from cellwright.jupyter.model import CellHead, JsonObject
+from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
+from cellwright.jupyter.tools.common import Insertion, author_of, known, places
+from cellwright.jupyter.tools.current.common import CellIndex, CurrentCells, NotebookName
+from cellwright.jupyter.tools.editing import short_diff
+from cellwright.jupyter.tools.notebooks import insert_nb_cells
+from cellwright.notebook.addressing import at
+
+DELETED_CHARACTERS = 2_000
+
+InsertAt = Annotated[int, Field(description="its index; -1 appends")]
+Expect = Annotated[str | None, Field(description="revision the cell must still have")]
+
+
+async def insert_cell(
+    cells: CurrentCells,
+    call: Call,
+    cell_index: InsertAt,
+    cell_type: Literal["code", "markdown", "raw"],
+    cell_source: str,
+    notebook: NotebookName = None,
+) -> dict[str, Any]:
+    """Insert a cell without running it."""
+    path = cells.path(call, notebook)
+    new = [Insertion(cell_source, cell_type)]
+    reply = await insert_nb_cells(cells.notebooks, call, path.text, cell_index, new, exec=False)
+    kept = {key: reply.data[key] for key in ("cells", "live", "saved")}
+    (place,) = kept["cells"]
+    return {"message": f"Inserted {cell_type} cell {place['index']} in {path}", "path": path.text, **kept}
+
+
+async def overwrite_cell_source(
+    cells: CurrentCells,
+    call: Call,
+    cell_index: CellIndex,
+    cell_source: str,
+    notebook: NotebookName = None,
+    expect: Expect = None,
+) -> Reply[dict[str, Any]]:
+    """Give a cell new source, without running it. The result is a diff. Only what differs changes; expect refuses a stale edit."""
+    path = cells.path(call, notebook)
+
+    def change(view: LiveNotebook) -> CellHead:
+        before = view.head(view.resolve([at(cell_index)])[0])
+        view.replace([SourceChange(at(cell_index), cell_source, expect=expect)], author=author_of(call))
+        return before
+
+    async with cells.notebooks.open(call, path) as document:
+        before, told = await document.change(change)
+        where = places(document.view, [before.id])
+    diff = clean(short_diff(before.source, cell_source)).text
+    same = before.source == cell_source
+    message = (
+        f"Cell {cell_index} of {path} has this source already" if same else f"Overwrote cell {cell_index} of {path}"
+    )
+    data: JsonObject = {"message": message, "path": path.text, "diff": diff, "cells": where, **known(told)}
+    return Reply(data, (message, *([diff] if diff else [])))
+
+
+async def delete_cell(
+    cells: CurrentCells, call: Call, cell_index: CellIndex, notebook: NotebookName = None, expect: Expect = None
+) -> dict[str, Any]:
+    """Delete a cell. The result has its source; undo_nb_edit brings it back."""
+    path = cells.path(call, notebook)
+
+    def change(view: LiveNotebook) -> CellHead:
+        head = view.head(view.resolve([at(cell_index)])[0])
+        view.delete([at(cell_index)], expect={head.id: expect} if expect else None, author=author_of(call))
+        return head
+
+    async with cells.notebooks.open(call, path) as document:
+        gone, told = await document.change(change)
+        left = document.view.cell_count
+    source = cut_text(seen(gone.source).text, DELETED_CHARACTERS)
+    message = f"Deleted cell {cell_index} of {path}, {left} are left"
+    deleted: JsonObject = {"id": gone.id, "cell_type": clean(gone.cell_type).text, "source": source}
+    return {"message": message, "path": path.text, "deleted": deleted, "cell_count": left, **known(told)}

@@ -1,0 +1,121 @@
+"""`get_document_info`: what is known of a file, and its contents if they can be shown."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from cellwright.core.toolset import Image, Reply
+from cellwright.core.types import Call
+from cellwright.jupyter.documents.text import NotText, excerpt
+from cellwright.jupyter.files.paths import DocPath, NotebookPath
+from cellwright.jupyter.kernels.images import FittedImage
+from cellwright.jupyter.model import FileInfo, FileKind, JsonObject
+from cellwright.jupyter.notebooks.whole import whole_json
+from cellwright.jupyter.service import LiveNotebooks
+from cellwright.jupyter.tools.common import compact, off_the_loop
+from cellwright.jupyter.tools.documents.common import (
+    BESIDES_TOKENS,
+    DEFAULT_CONTENT,
+    TEXT_TOKENS,
+    DocumentFiles,
+    MaxContent,
+    Path,
+    described,
+    format_of,
+    omitted,
+    unseen,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """What is said about a file's contents, and the contents if they can be shown."""
+
+    about: JsonObject
+    shown: str | Image | None = None
+
+
+async def get_document_info(
+    files: DocumentFiles,
+    call: Call,
+    path: Path,
+    include_content: bool = False,
+    max_content: MaxContent = DEFAULT_CONTENT,
+) -> Reply[dict[str, Any]]:
+    """What is known of a file or folder; with include_content also its text, or the picture it is."""
+    checked = files.path(path)
+    connected = await files.notebooks.connected(call)
+    documents = connected.found.jupyter.documents
+    info = await documents.stat(checked)
+    kept_as = await format_of(documents, checked, info)
+    about: JsonObject = {
+        **described(info, await documents.pages()),
+        "format": kept_as,
+        "mimetype": info.mime_type,
+    }
+    if not include_content:
+        return Reply(about)
+    found = await _contents(files.notebooks, call, checked, info, kept_as, max_content)
+    blocks = (compact(about), compact(found.about), *(() if found.shown is None else (found.shown,)))
+    text = found.shown if isinstance(found.shown, str) else None
+    return Reply({**about, **found.about, "content": text}, blocks, max_tokens=TEXT_TOKENS + 2 * BESIDES_TOKENS)
+
+
+async def _contents(
+    notebooks: LiveNotebooks, call: Call, path: DocPath, info: FileInfo, kept_as: str | None, most: int
+) -> _Contents:
+    """What is said about the contents, then the contents where they can be shown."""
+    connected = await notebooks.connected(call)
+    if info.kind is FileKind.DIRECTORY:
+        note = "a folder: list_documents shows what is in it"
+        return _Contents({"content_length": None, "truncated": False, "note": note})
+    if info.kind is FileKind.NOTEBOOK:
+        async with connected.rooms.notebook(NotebookPath(path.text)) as notebook:
+            whole = await whole_json(notebook.view)
+        text = await asyncio.to_thread(_as_text, whole)
+        more: JsonObject = {"note": "read_nb_cells reads a notebook better; pictures are left out here"}
+    elif kept_as == "text":
+        try:
+            async with connected.rooms.document(path) as document:
+                text = document.view.text
+        except NotText:
+            # A large file is judged by its name at first.
+            return await _binary(notebooks, call, path, info)
+        more = {}
+    else:
+        return await _binary(notebooks, call, path, info)
+    part = await off_the_loop(len(text), excerpt, text, 0, len(text), most, TEXT_TOKENS)
+    cut: JsonObject = {} if part.omitted is None else {"omitted": omitted(part)}
+    return _Contents({"content_length": len(text), "truncated": bool(cut), **cut, **more, **unseen(part)}, part.text)
+
+
+async def _binary(notebooks: LiveNotebooks, call: Call, path: DocPath, info: FileInfo) -> _Contents:
+    note = f"not text: {info.size or 0:,} bytes of {info.mime_type or 'unknown kind'}"
+    about: JsonObject = {"content_length": info.size, "truncated": False, "note": note}
+    if not (info.mime_type or "").startswith("image/"):
+        return _Contents(about)
+    documents = (await notebooks.connected(call)).found.jupyter.documents
+    encoded = (await documents.read(path, FileKind.FILE)).content
+    if not isinstance(encoded, str):
+        return _Contents(about)
+    picture = await notebooks.pictures.fit(encoded, str(info.mime_type), call.principal.id)
+    if not isinstance(picture, FittedImage):
+        return _Contents({**about, "note": f"{note}; not shown: {picture.reason}"})
+    return _Contents(about, Image(picture.data, picture.mime_type))
+
+
+def _as_text(notebook: JsonObject) -> str:
+    # With an indent this is written in Python, which lets others work in between.
+    return json.dumps(_without_pictures(notebook), ensure_ascii=False, indent=1)
+
+
+def _without_pictures(notebook: JsonObject) -> JsonObject:
+    """The notebook with a note in the place of each picture: cut base64 is of no use to anybody."""
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", ()):
+            data: JsonObject = output.get("data") or {}
+            for mime, value in data.items():
+                if mime.startswith("image/") and isinstance(value, str):
+                    data[mime] = f"… {len(value):,} characters left out …"
+    return notebook

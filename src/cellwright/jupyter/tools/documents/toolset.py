@@ -1,0 +1,192 @@
+"""Toolset `documents`: text files, read and changed live together with people; and files made, moved, copied and deleted."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field
+
+from cellwright.core.errors import InvalidArgument
+from cellwright.core.text.counting import counted
+from cellwright.core.toolset import Reply, Toolset, read, write
+from cellwright.core.types import Call
+from cellwright.jupyter.documents.text import TextDocument, excerpt
+from cellwright.jupyter.edits.overwriting import overwrite
+from cellwright.jupyter.files.paths import NotebookPath
+from cellwright.jupyter.model import JsonObject
+from cellwright.jupyter.notebooks.notebookjson import notebook_json, with_ids
+from cellwright.jupyter.service import LiveNotebooks
+from cellwright.jupyter.tools.common import author_of, known, off_the_loop
+from cellwright.jupyter.tools.documents.common import (
+    BESIDES_TOKENS,
+    DEFAULT_CONTENT,
+    TEXT_TOKENS,
+    DocumentFiles,
+    MaxContent,
+    Path,
+    line_ends,
+    omitted,
+    unseen,
+)
+from cellwright.jupyter.tools.documents.files import (
+    copy_document,
+    create_document,
+    delete_document,
+    list_documents,
+    rename_document,
+)
+from cellwright.jupyter.tools.documents.info import get_document_info
+
+Position = Annotated[int, Field(ge=0, description="counts Unicode characters, from 0")]
+Length = Annotated[int, Field(ge=0)]
+Expect = Annotated[str | None, Field(description="revision the document must still have")]
+T = TypeVar("T")
+
+
+async def get_document_content(
+    files: DocumentFiles,
+    call: Call,
+    path: Path,
+    max_content: MaxContent = DEFAULT_CONTENT,
+    position: Position = 0,
+    length: Annotated[int | None, Field(ge=0, description="without it, to the end")] = None,
+) -> Reply[dict[str, Any]]:
+    """Read a text document as it is now, also unsaved edits of people; or a span of it. Where it goes on is in omitted."""
+    checked = files.text_path(path, "read_nb_cells")
+    async with files.text(call, checked) as document:
+        text, revision, live = document.view.text, document.view.revision, document.live
+        lines = line_ends(document.view)
+    end = len(text) if length is None else min(position + length, len(text))
+    if position > len(text):
+        raise InvalidArgument(
+            f"there is no position {position}: {checked} has {len(text)} characters",
+            hint="give a position from 0 to that number",
+        )
+    part = await off_the_loop(end - position, excerpt, text, position, end, max_content, TEXT_TOKENS)
+    data: JsonObject = {
+        "content": part.text,
+        "truncated": part.omitted is not None,
+        "content_length": len(text),
+        "path": checked.text,
+        "position": position,
+        "omitted": omitted(part),
+        "revision": revision,
+        "live": live,
+        **unseen(part),
+        **lines,
+    }
+    return Reply(data, max_tokens=TEXT_TOKENS + BESIDES_TOKENS)
+
+
+async def insert_document_text(
+    files: DocumentFiles,
+    call: Call,
+    path: Path,
+    position: Annotated[int, Field(ge=-1, description="counts Unicode characters, from 0; -1 is the end")],
+    text: str,
+    expect: Expect = None,
+) -> dict[str, Any]:
+    """Insert text into a document that people may have open. Nothing else in it changes."""
+
+    def change(view: TextDocument) -> tuple[int, int]:
+        place = len(view.text) if position < 0 else position
+        view.insert(place, text, expect=expect, author=author_of(call))
+        return place, len(view.adapted(text))
+
+    (place, length), after = await _edit(files, call, path, change)
+    message = f"Inserted {length} characters at position {place}"
+    return {"message": message, "position": place, "length": length, **after}
+
+
+async def delete_document_text(
+    files: DocumentFiles, call: Call, path: Path, position: Position, length: Length, expect: Expect = None
+) -> dict[str, Any]:
+    """Delete a span of characters from a document that people may have open."""
+    _, after = await _edit(
+        files, call, path, lambda view: view.delete(position, length, expect=expect, author=author_of(call))
+    )
+    message = f"Deleted {length} characters from position {position}"
+    return {"message": message, "position": position, "length": length, **after}
+
+
+async def replace_document_text(
+    files: DocumentFiles, call: Call, path: Path, position: Position, length: Length, text: str, expect: Expect = None
+) -> dict[str, Any]:
+    """Put text in the place of a span of characters, in a document that people may have open."""
+
+    def change(view: TextDocument) -> int:
+        view.replace(position, length, text, expect=expect, author=author_of(call))
+        return len(view.adapted(text))
+
+    new_length, after = await _edit(files, call, path, change)
+    message = f"Replaced {length} characters with {new_length} new characters at position {position}"
+    return {"message": message, "position": position, "length": length, "new_length": new_length, **after}
+
+
+async def overwrite_document(
+    files: DocumentFiles, call: Call, path: Path, content: str, expect: Expect = None
+) -> dict[str, Any]:
+    """Make this the whole text of an existing document, or a notebook's JSON. Only what differs changes; expect guards what others type."""
+    checked = files.path(path)
+    if checked.is_notebook:
+        return await _overwrite_notebook(files, call, NotebookPath(checked.text), content, expect)
+    _, after = await _edit(
+        files, call, path, lambda view: view.overwrite(content, expect=expect, author=author_of(call))
+    )
+    return {"message": f"Overwrote {checked}", "path": checked.text, **after}
+
+
+async def _overwrite_notebook(
+    files: DocumentFiles, call: Call, path: NotebookPath, content: str, expect: str | None
+) -> dict[str, Any]:
+    if expect is not None:
+        raise InvalidArgument(
+            f"{path} is a notebook, which has a revision for each cell and none as a whole",
+            hint="Leave expect out; or change cells with modify_nb_cells, which takes their revisions",
+        )
+    notebook = notebook_json(content)
+    async with files.notebooks.open(call, path) as document:
+        changed, told = await document.change(
+            lambda view: overwrite(view, with_ids(notebook, view.outline()), author=author_of(call))
+        )
+        count = document.view.cell_count
+    message = (
+        f"Overwrote {path}, which has {counted(count, 'cell')} now; came, went or changed: {changed}; "
+        "undo_nb_edit takes it back"
+    )
+    return {"message": message, "path": path.text, "cell_count": count, "changed_cells": changed, **known(told)}
+
+
+async def _edit(
+    files: DocumentFiles, call: Call, path: str, change: Callable[[TextDocument], T]
+) -> tuple[T, JsonObject]:
+    """Make an edit: what it gave, and what the next one needs to know."""
+    checked = files.text_path(path, "edit_nb_cell, or modify_nb_cells")
+
+    def edit(view: TextDocument) -> tuple[T, JsonObject]:
+        made = change(view)
+        # Of the text that this edit left, not of what people may type while it is on its way.
+        return made, {"content_length": len(view.text), "revision": view.revision, **line_ends(view)}
+
+    async with files.text(call, checked) as document:
+        (made, after), told = await document.change(edit)
+    return made, {**after, **known(told)}
+
+
+def documents_toolset(notebooks: LiveNotebooks, *, allow_hidden: bool = False) -> Toolset:
+    tools = (
+        read(get_document_content),
+        write(insert_document_text),
+        write(delete_document_text, destructive=True),
+        write(replace_document_text, destructive=True),
+        read(list_documents),
+        write(create_document),
+        read(get_document_info),
+        write(delete_document, destructive=True),
+        write(rename_document),
+        write(copy_document),
+        write(overwrite_document, destructive=True, idempotent=True),
+    )
+    service = DocumentFiles(notebooks, allow_hidden)
+    return Toolset(
+        "documents", "text files live, together with people; files made, moved, copied, deleted", tools, service
+    )

@@ -1,0 +1,112 @@
+"""Cells moved, copied, split, joined, and rid of their outputs: more of the toolset `editing`."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from cellwright.core.errors import InvalidArgument
+from cellwright.core.text.counting import counted
+from cellwright.core.types import Call
+from cellwright.jupyter.edits.reshaping import copied, join, paste, split
+from cellwright.jupyter.files.paths import NotebookPath
+from cellwright.jupyter.model import JsonObject
+from cellwright.jupyter.notebooks.notebook import LiveNotebook
+from cellwright.jupyter.service import LiveNotebooks
+from cellwright.jupyter.tools.common import Path, Range, author_of, known, places
+from cellwright.jupyter.tools.proposing import Propose, proposed
+
+Expect = Annotated[dict[str, str] | None, Field(description="{cell id: revision}")]
+
+
+async def move_nb_cells(
+    notebooks: LiveNotebooks,
+    call: Call,
+    path: Path,
+    ranges: list[Range],
+    position: Annotated[int, Field(description="index now before which they go; -1 is the end")],
+    expect: Expect = None,
+    propose: Propose = False,
+    copy: bool = False,
+    to: Annotated[str | None, Field(description="notebook to copy into")] = None,
+    outputs: Annotated[bool, Field(description="copy them too")] = False,
+) -> dict[str, Any]:
+    """Move cells, with outputs, keeping order and ids. With copy: new cells instead, also in another notebook."""
+    checked = NotebookPath(path)
+    target = checked if to is None else NotebookPath(to)
+    named = [one.checked() for one in ranges]
+    author = author_of(call)
+    if not copy and (to is not None or outputs):
+        raise InvalidArgument(
+            "to and outputs are for copies", hint="Give copy: true; delete_nb_cells removes the originals"
+        )
+    if outputs and propose:
+        raise InvalidArgument("a proposal holds no outputs", hint="Leave outputs out, or copy without propose")
+
+    def edit(view: LiveNotebook) -> list[str]:
+        if not copy:
+            return view.move(named, position, expect=expect, author=author)
+        cells = copied(view, named, outputs=outputs, expect=expect) if elsewhere is None else elsewhere
+        if propose:
+            _check_proposable(cells)
+        return paste(view, position, cells, author=author)
+
+    elsewhere = None
+    if target != checked:
+        async with notebooks.open(call, checked) as source:
+            elsewhere = copied(source.view, named, outputs=outputs, expect=expect)
+    async with notebooks.edit(call, target, propose=propose) as (document, proposal):
+        ids, told = await document.change(edit)
+        where = places(document.view, ids)
+    done = f"Copied {counted(len(ids), 'cell')} to {target}" if copy else f"Moved {counted(len(ids), 'cell')}"
+    return {"message": done, "cells": where, **known(told), **proposed(proposal)}
+
+
+async def split_join_nb_cells(
+    notebooks: LiveNotebooks,
+    call: Call,
+    path: Path,
+    ranges: list[Range],
+    lines: Annotated[list[int] | None, Field(description="where new cells begin, from 1")] = None,
+    expect: Expect = None,
+    propose: Propose = False,
+) -> dict[str, Any]:
+    """Split a cell before lines; its last part keeps the outputs. Without lines: join neighbours, without outputs."""
+    checked = NotebookPath(path)
+    named = [one.checked() for one in ranges]
+    author = author_of(call)
+
+    def edit(view: LiveNotebook) -> tuple[list[str], list[str]]:
+        if propose:
+            _check_proposable([view.json_at(index) for index in view.resolve(named)])
+        if lines:
+            return split(view, named, lines, expect=expect, author=author), []
+        cell_id, gone = join(view, named, expect=expect, author=author)
+        return [cell_id], gone
+
+    async with notebooks.edit(call, checked, propose=propose) as (document, proposal):
+        (ids, gone), told = await document.change(edit)
+        where = places(document.view, ids)
+    message = f"Split a cell into {len(ids)}" if lines else f"Joined {counted(len(gone) + 1, 'cell')}"
+    return {"message": message, "cells": where, "removed_ids": gone, **known(told), **proposed(proposal)}
+
+
+def _check_proposable(cells: Sequence[JsonObject]) -> None:
+    """A proposal holds what people write; a new cell of it would come without its pictures."""
+    for cell in cells:
+        if cell.get("attachments"):
+            raise InvalidArgument(
+                f"cell {cell.get('id')} has attachments, which a proposal does not hold; nothing was proposed",
+                hint="Leave the cell out, or make the edit without propose",
+            )
+
+
+async def clear_nb_outputs(
+    notebooks: LiveNotebooks, call: Call, path: Path, ranges: list[Range] | None = None, expect: Expect = None
+) -> dict[str, Any]:
+    """Clear the outputs of cells; without ranges, of all. undo_nb_edit brings them back."""
+    checked = NotebookPath(path)
+    named = None if ranges is None else [one.checked() for one in ranges]
+    async with notebooks.open(call, checked) as document:
+        ids, told = await document.change(lambda view: view.clear_outputs(named, expect=expect, author=author_of(call)))
+    return {"message": f"Cleared the outputs of {counted(len(ids), 'cell')}", "ids": ids, **known(told)}

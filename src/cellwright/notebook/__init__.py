@@ -1,0 +1,1 @@
+"""The notebook: its model, how cells are named, differences and merges, formats."""

@@ -1,0 +1,1 @@
+"""Notebooks as files: ipynb, srcmd, Markdown, JSON and HTML."""

@@ -1,0 +1,43 @@
+"""Every format by its name."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from cellwright.core.errors import InvalidArgument
+from cellwright.notebook.formats import ipynb, md, native, srcmd
+from cellwright.notebook.model import Encoded, Notebook
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    mime_type: str
+    encode: Callable[[Notebook], Encoded]
+    decode: Callable[[str], Notebook]
+
+
+def _page(notebook: Notebook) -> Encoded:
+    from cellwright.notebook.formats import html  # noqa: PLC0415 - only who wants a page waits for what makes it
+
+    return html.encode(notebook)
+
+
+def _no_page(text: str) -> Notebook:
+    from cellwright.notebook.formats import html  # noqa: PLC0415
+
+    return html.decode(text)
+
+
+FORMATS: Mapping[str, Format] = {
+    "srcmd": Format(srcmd.MIME, srcmd.encode, srcmd.decode),
+    "ipynb": Format(ipynb.MIME, ipynb.encode, ipynb.decode),
+    "json": Format(native.MIME, native.encode, native.decode),
+    "md": Format(md.MIME, md.encode, md.decode),
+    "html": Format("text/html", _page, _no_page),
+}
+
+
+def format_named(name: str) -> Format:
+    found = FORMATS.get(name)
+    if found is None:
+        raise InvalidArgument(f"there is no format {name[:40]!r}", hint=f"there are: {', '.join(FORMATS)}")
+    return found

@@ -1,0 +1,316 @@
+"""`srcmd`: a notebook as Markdown that people can read and edit.
+
+    <!-- srcbook:{"language":"python"} -->
+
+    # Title
+
+    Prose, also with fenced code of its own.
+
+    ###### step.py
+
+    ```python
+    print("a cell")
+    ```
+
+One level-1 heading, first of all. A level-6 heading is a file's name, followed by its code, or, in the external form, by a link to it.
+Cells have neither ids nor outputs here. `decode(encode(notebook)) == notebook` for every notebook in normal form (`normal`), and
+`encode(decode(file)) == file` for every file that is laid out as above.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, cast
+
+from cellwright.core.text.counting import counted
+from cellwright.notebook.formats.blocks import Block, Fence, Heading, Prose, blocks, fence_for, first_heading, joined
+from cellwright.notebook.model import (
+    UNTITLED,
+    Cell,
+    Encoded,
+    InvalidFormat,
+    JsonObject,
+    Kind,
+    Notebook,
+    extension_of,
+    language_named,
+    language_of_file,
+)
+
+MIME = "text/markdown"
+PACKAGE = "package.json"
+OPENING, NO_OPENING = "<!-- srcbook:", "<!-- srcbook :"
+_COMMENT = re.compile(r"\A\s*<!--\s*srcbook:(?P<json>\{.*?\})\s*-->[ \t]*(?:\n|\Z)", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.[A-Za-z0-9]+")
+_LINK = re.compile(r"\[(?P<text>[^\]\n]*)\]\((?P<target>\.{0,2}/?[^)\s]+)\)")
+SCRIPTS = ("javascript", "typescript")
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------------
+
+
+def encode(notebook: Notebook) -> Encoded:
+    """The notebook as one file. What it cannot hold is named."""
+    whole, losses = normal(notebook)
+    losses += _left_out(notebook)
+    return Encoded("\n\n".join(_pieces(whole)) + "\n", MIME, tuple(losses))
+
+
+def _pieces(notebook: Notebook) -> Iterator[str]:
+    yield _comment(notebook)
+    yield f"# {notebook.title}"
+    for cell in notebook.cells:
+        if cell.kind is not Kind.CODE:
+            yield cell.source
+            continue
+        fence = fence_for(cell.source)
+        yield f"###### {cell.filename}"
+        yield f"{fence}{cell.language or notebook.language}\n{cell.source}\n{fence}"
+
+
+def _comment(notebook: Notebook) -> str:
+    about = json.dumps({"language": notebook.language, **notebook.metadata}, ensure_ascii=False, separators=(",", ":"))
+    escaped = about.replace("-->", r"--\u003e")
+    return f"{OPENING}{escaped} -->"
+
+
+def _left_out(notebook: Notebook) -> list[str]:
+    outputs = sum(1 for cell in notebook.cells if cell.outputs)
+    return [f"the outputs of {counted(outputs, 'cell')} are not in srcmd"] if outputs else []
+
+
+def normal(notebook: Notebook) -> tuple[Notebook, list[str]]:
+    """The notebook as srcmd can hold it, and in words what is different."""
+    losses: list[str] = []
+    language = language_named(notebook.language) or "text"
+    title = " ".join(notebook.title.split()).rstrip("#").strip() or UNTITLED
+    cells: list[Cell] = []
+    names = {cell.filename for cell in notebook.cells if cell.kind is Kind.CODE}
+    for number, cell in enumerate(notebook.cells):
+        if cell.kind is Kind.CODE:
+            cells.append(_normal_code(cell, language, number, names, losses))
+            continue
+        if cell.kind is Kind.RAW:
+            losses.append(f"cell {number} is raw, and text in srcmd")
+        source = cell.source if cells else _without_title(cell, title, number, losses)
+        source = _normal_prose(source, number, losses)
+        if not source:
+            continue
+        if cells and cells[-1].kind is Kind.MARKDOWN:
+            losses.append(f"cell {number} is joined to the text before it")
+            cells[-1] = replace(cells[-1], source=f"{cells[-1].source}\n\n{source}")
+        else:
+            cells.append(Cell(Kind.MARKDOWN, source))
+    package = [cell for cell in cells if cell.filename == PACKAGE]
+    if len(package) > 1:
+        losses.append(f"left out: {counted(len(package) - 1, 'more cell')} named {PACKAGE}, of which srcmd has one")
+    if package and cells[0] is not package[0]:
+        losses.append(f"{PACKAGE} is moved to the beginning")
+    ordered = [*package[:1], *(cell for cell in cells if cell.filename != PACKAGE)]
+    kept = {name: value for name, value in notebook.metadata.items() if name != "language"}
+    return Notebook(title, language, tuple(ordered), kept), losses
+
+
+def _without_title(cell: Cell, title: str, number: int, losses: list[str]) -> str:
+    """The text without the heading with which it begins, if that is the title, which srcmd has above all cells."""
+    heading = first_heading(cell.source) if cell.kind is Kind.MARKDOWN else None
+    text = cell.source.replace("\r\n", "\n").replace("\r", "\n").lstrip()
+    if heading is None or heading.text != title or not text.startswith(heading.source.lstrip()):
+        return cell.source
+    losses.append(f"the heading of cell {number} is the title")
+    return text.removeprefix(heading.source.lstrip())
+
+
+def _normal_code(cell: Cell, language: str, number: int, names: set[str], losses: list[str]) -> Cell:
+    own = language_named(cell.language) or language
+    name = cell.filename
+    if not _NAME.fullmatch(name):
+        if name:
+            losses.append(f"the name {name!r} of cell {number} is not one that srcmd can hold")
+        name = _free_name(number + 1, own, names)
+    source = cell.source.replace("\r\n", "\n").replace("\r", "\n")
+    written = "json" if name == PACKAGE else language_of_file(name)
+    if cell.filename == name and written != own and {written, own} != set(SCRIPTS):
+        losses.append(f"cell {number} is {own}, and {written} in srcmd by its name {name!r}")
+    return Cell(Kind.CODE, source, written, name)
+
+
+def _free_name(number: int, language: str, names: set[str]) -> str:
+    name = f"cell-{number}.{extension_of(language)}"
+    while name in names:
+        name = f"_{name}"
+    names.add(name)
+    return name
+
+
+def _normal_prose(source: str, number: int, losses: list[str]) -> str:
+    """Prose without what means something else in srcmd: titles, names of files, a fence that never ends."""
+    pieces: list[Block] = []
+    for block in blocks(source):
+        match block:
+            case Heading(level=1 | 6 as level):
+                losses.append(
+                    f"the text of cell {number}: a level-{level} heading is now of level {2 if level == 1 else 5}"
+                )
+                pieces.append(replace(block, source=f"{'##' if level == 1 else '#####'} {block.text}".rstrip()))
+            case Fence(closed=False):
+                losses.append(f"the text of cell {number}: a fence that never ended is closed")
+                mark = fence_for(block.content)
+                pieces.append(replace(block, source=f"{mark}{block.info}\n{block.content}\n{mark}"))
+            case _:
+                pieces.append(block)
+    text = joined(pieces)
+    if OPENING in text:
+        losses.append(f"the text of cell {number}: {OPENING} is now {NO_OPENING}, as it would begin a file")
+    return text.replace(OPENING, NO_OPENING)
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A level-6 heading that waits for what it names."""
+
+    name: str
+
+
+def decode(text: str, files: Mapping[str, str] | None = None) -> Notebook:
+    """The notebook in a file; `files` has the sources that the external form links to, by their link."""
+    about, rest = _metadata(text)
+    found = list(blocks(rest))
+    if not found or not isinstance(found[0], Heading) or found[0].level != 1:
+        raise InvalidFormat(
+            "the first block is not a level-1 heading", hint="a srcmd file begins with its title: # Title"
+        )
+    if any(isinstance(block, Heading) and block.level == 1 for block in found[1:]):
+        raise InvalidFormat("there are two level-1 headings", hint="one title; use ## for sections")
+    language = about.pop("language")
+    cells = decode_cells(found[1:], files)
+    if sum(cell.filename == PACKAGE for cell in cells) > 1:
+        raise InvalidFormat("there are two package.json cells", hint="keep one")
+    return Notebook(found[0].text, language, tuple(cells), about)
+
+
+def _metadata(text: str) -> tuple[JsonObject, str]:
+    found = _COMMENT.match(text.replace("\r\n", "\n"))
+    if found is None:
+        raise InvalidFormat("there is no metadata comment", hint='begin with <!-- srcbook:{"language":"python"} -->')
+    try:
+        about: Any = json.loads(found["json"])
+    except ValueError as error:
+        raise InvalidFormat(
+            "the metadata comment is not JSON", hint='for example <!-- srcbook:{"language":"python"} -->'
+        ) from error
+    language = cast("JsonObject", about).get("language") if isinstance(about, dict) else None
+    if not isinstance(language, str) or not language.strip():
+        raise InvalidFormat("the metadata names no language", hint='for example {"language":"python"}')
+    return {**about, "language": language_named(language)}, text.replace("\r\n", "\n")[found.end() :]
+
+
+def decode_cells(found: Sequence[Block], files: Mapping[str, str] | None = None) -> list[Cell]:
+    """Cells from blocks, for whole files after their title and for fragments."""
+    cells: list[Cell] = []
+    prose: list[Block] = []
+    waiting: _Named | None = None
+    for block in found:
+        if waiting is not None:
+            cell, after = _code(waiting.name, block, files)
+            cells.append(cell)
+            prose += after
+            waiting = None
+        elif isinstance(block, Heading) and _names_a_file(block):
+            _take_prose(cells, prose)
+            waiting = _Named(_file_name(block.text))
+        elif isinstance(block, Heading) and block.level == 1:
+            raise InvalidFormat("there is a level-1 heading among the cells", hint="use ## for sections")
+        else:
+            prose.append(block)
+    if waiting is not None:
+        raise InvalidFormat(f"nothing follows the file name {waiting.name!r}", hint="a fenced code block follows it")
+    _take_prose(cells, prose)
+    return cells
+
+
+def _take_prose(cells: list[Cell], prose: list[Block]) -> None:
+    if prose:
+        cells.append(Cell(Kind.MARKDOWN, joined(prose)))
+    prose.clear()
+
+
+def _file_name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise InvalidFormat(
+            f"a level-6 heading is a file's name, and {text[:60]!r} is none",
+            hint="letters, digits, _ and - with an extension",
+        )
+    return text
+
+
+def _code(name: str, block: Block, files: Mapping[str, str] | None) -> tuple[Cell, list[Block]]:
+    """The cell that a name introduces, and the prose that follows a link in the same block."""
+    language = "json" if name == PACKAGE else language_of_file(name)
+    if isinstance(block, Fence) and block.closed:
+        return Cell(Kind.CODE, block.content, language, name), []
+    link = _link(block)
+    if link is not None:
+        target, rest = link
+        source = (files or {}).get(target)
+        if source is None:
+            raise InvalidFormat(
+                f"the file {target!r} that {name!r} links to was not given",
+                hint="put the code into a fenced block under the file name, or give the file as source, with those it "
+                "links to beside it",
+            )
+        cell = Cell(Kind.CODE, source.removesuffix("\n"), language, name)
+        return cell, [Prose(rest)] if rest else []
+    raise InvalidFormat(f"no code follows the file name {name!r}", hint="a fenced code block, or a link to the file")
+
+
+def _link(block: Block) -> tuple[str, str] | None:
+    """Where the link goes that a block begins with, and the prose after it; None if it is anything else."""
+    if not isinstance(block, Prose):
+        return None
+    first, _, rest = block.source.partition("\n\n")
+    link = _LINK.fullmatch(first.strip())
+    return None if link is None else (link["target"], rest.lstrip("\n") if rest.strip() else "")
+
+
+def links(text: str) -> list[str]:
+    """The files that a notebook in the external form links to, in their order; none for any other text."""
+    found = [_link(after) for name, after in pairwise(blocks(text)) if _names_a_file(name)]
+    return list(dict.fromkeys(link[0] for link in found if link is not None))
+
+
+def with_files(text: str, files: Mapping[str, str]) -> str:
+    """A notebook of the external form as one file: each link to a file that is given is the code in it."""
+    about = _COMMENT.match(text)
+    found = list(blocks(text[about.end() :] if about else text))
+    for at, (name, block) in enumerate(pairwise(tuple(found)), 1):
+        link = _link(block) if _names_a_file(name) else None
+        if link is not None and link[0] in files:
+            source = files[link[0]].removesuffix("\n")
+            fence = fence_for(source)
+            found[at] = replace(block, source="\n\n".join(filter(None, (f"{fence}\n{source}\n{fence}", link[1]))))
+    return f"{about[0] if about else ''}\n{joined(found)}\n"
+
+
+def _names_a_file(block: Block) -> bool:
+    return isinstance(block, Heading) and block.level == 6  # noqa: PLR2004
+
+
+def encode_external(notebook: Notebook) -> tuple[Encoded, dict[str, str]]:
+    """The notebook as a README with links, and the files they lead to."""
+    whole, losses = normal(notebook)
+    files: dict[str, str] = {}
+    pieces = [_comment(whole), f"# {whole.title}"]
+    for cell in whole.cells:
+        if cell.kind is not Kind.CODE:
+            pieces.append(cell.source)
+            continue
+        target = f"./{cell.filename}" if cell.filename == PACKAGE else f"./src/{cell.filename}"
+        files[target] = f"{cell.source}\n"
+        pieces += [f"###### {cell.filename}", f"[{cell.filename}]({target})"]
+    return Encoded("\n\n".join(pieces) + "\n", MIME, (*losses, *_left_out(notebook))), files

@@ -1,0 +1,88 @@
+"""What a change did to a pad, as a reader sees it: lines that went and came, of words, schemas and cells."""
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+
+from cellwright.core.text.counting import counted
+from cellwright.notebook.differences import unified
+from cellwright.notebook.model import Cell
+from cellwright.scratch import rows
+from cellwright.scratch.history import HISTORY_KEPT, State, Undo, changes, state_of
+from cellwright.scratch.model import JsonObject, Pad, PadDraft, SharedSchema
+from cellwright.storage.cells import NotebookKey
+from cellwright.storage.database import Transaction
+
+MOST_LINES = 200
+LONGEST_LINE = 400
+
+
+def change_at(tx: Transaction, key: NotebookKey, pad: Pad, version: int) -> JsonObject:
+    """The change that made this version, with its difference to the version before; the first one came from nothing."""
+    after = Undo.state_at(tx, key, state_of(tx, key, pad), pad.version, version)
+    before: State = Undo.state_at(tx, key, after, version, version - 1) if version > 1 else (PadDraft(), [], [])
+    told = [change for change in changes(tx, key, HISTORY_KEPT) if change["version"] == version]
+    return {**(told[0] if told else {"version": version}), "diff": difference(before, after)}
+
+
+def difference(before: State, after: State) -> str:
+    """Lines with - that were and lines with + that are, under the name of what they belong to."""
+    lines = chain(_of_words(before[0], after[0]), _of_schemas(before[2], after[2]), _of_cells(before[1], after[1]))
+    short = [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…" for line in islice(lines, MOST_LINES)]
+    # A whole pad may have gone: millions of lines, of which none is kept that is not shown.
+    more = sum(1 for _ in lines)
+    left_out = [f"… {counted(more, 'more line')}"] if more else []
+    return "\n".join([*short, *left_out])
+
+
+def _of_words(before: PadDraft, after: PadDraft) -> Iterator[str]:
+    old, new = rows.about_as_json(before), rows.about_as_json(after)
+    yield from _changed("about the pad", _as_lines(old), _as_lines(new))
+
+
+def _of_schemas(before: Sequence[SharedSchema], after: Sequence[SharedSchema]) -> Iterator[str]:
+    old, new = ({schema.id: schema for schema in schemas} for schemas in (before, after))
+    for schema_id in dict.fromkeys([*old, *new]):
+        was, now = old.get(schema_id), new.get(schema_id)
+        name = (now or was or SharedSchema(schema_id, "", "", {})).name
+        yield from _changed(f"schema {name}", _schema_lines(was), _schema_lines(now))
+
+
+def _of_cells(before: Sequence[Cell], after: Sequence[Cell]) -> Iterator[str]:
+    old, new = ({cell.id: cell for cell in cells} for cells in (before, after))
+    for cell_id in dict.fromkeys([*old, *new]):
+        was, now = old.get(cell_id), new.get(cell_id)
+        yield from _changed(f"cell {cell_id}, {_place(was, now)}", _cell_lines(was), _cell_lines(now))
+
+
+def _place(was: Cell | None, now: Cell | None) -> str:
+    if was is None or now is None:
+        return f"new, index {now.index}" if now is not None else "deleted"
+    return f"index {now.index}" if was.index == now.index else f"moved from index {was.index} to {now.index}"
+
+
+def _changed(name: str, before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+    if before != after:
+        yield name
+        yield from unified(before, after)
+
+
+def _as_lines(value: object) -> list[str]:
+    return json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True).splitlines()
+
+
+def _schema_lines(schema: SharedSchema | None) -> list[str]:
+    return [] if schema is None else _as_lines({"description": schema.description, "schema": schema.schema})
+
+
+def _cell_lines(cell: Cell | None) -> list[str]:
+    """What the cell says about itself in one line each, where there is something to say; then its content."""
+    if cell is None:
+        return []
+    said = {"language": cell.language, "tags": cell.tags, "metadata": cell.metadata, "json_schema": cell.check.schema}
+    about = [
+        f"{name}: {json.dumps(value, ensure_ascii=False)}"
+        for name, value in said.items()
+        if value not in ((), {}, None)
+    ]
+    return [*about, *cell.source.splitlines()]

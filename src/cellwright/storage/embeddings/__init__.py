@@ -1,1 +1,0 @@
-"""Texts as vectors: a model from an installed package, from a folder, or behind an address. Nothing is downloaded here."""

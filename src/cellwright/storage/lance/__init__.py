@@ -1,0 +1,1 @@
+"""The search index in LanceDB, for who asks for it."""

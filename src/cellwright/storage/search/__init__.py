@@ -1,0 +1,1 @@
+"""Finding what is stored: by words, by meaning, and both together."""

@@ -1,0 +1,1 @@
+"""Sentences as vectors: models, their vocabulary, and where they come from."""

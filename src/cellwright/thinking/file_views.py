@@ -1,0 +1,127 @@
+"""`file:///notebooks/…`: thinking notebooks and their cells as files of a folder for each session. No file of the disk is meant.
+
+The protocol allows addresses of this scheme for what only behaves like files. They are read, never written; what changes is told under
+`notebook://`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+
+from cellwright.core.resources import Content, ResourceInfo, ResourceTemplate
+from cellwright.core.types import Call
+from cellwright.notebook.model import Cell, Kind, extension_of
+from cellwright.thinking.model import InvalidNotebookUri, ThinkingNotebook, ThinkingView, no_notebook
+from cellwright.thinking.resources import cell_content, notebook_content
+from cellwright.thinking.service import Thinking
+from cellwright.thinking.store import no_cell
+
+SCHEME = "file"
+FOLDER = "file:///notebooks/{session}"
+LATEST = "notebook"
+"""The name of the notebook that was used last in its session; every other has its id for a name."""
+ENDINGS: Mapping[str, str] = {
+    ".src.md": "srcmd",
+    ".ipynb": "ipynb",
+    ".json": "json",
+    ".md": "md",
+    ".html": "html",
+}
+"""The formats by how their files' names end; the first that fits counts."""
+_ADDRESS = re.compile(
+    r"file:///notebooks/(?P<session>[A-Za-z0-9-]{1,64})/(?P<cells>cells/)?(?P<file>[A-Za-z0-9._-]{1,200})"
+)
+
+
+class NotebookFiles:
+    """The thinking notebooks of one workspace as files, each caller's own."""
+
+    scheme = SCHEME
+
+    def __init__(self, thinking: Thinking) -> None:
+        self._thinking = thinking
+
+    def templates(self) -> Sequence[ResourceTemplate]:
+        endings = ", ".join(ENDINGS)
+        return (
+            ResourceTemplate(
+                f"{FOLDER}/notebook.src.md",
+                "latest notebook as a file",
+                "The thinking notebook that was used last in a session",
+                "text/markdown",
+            ),
+            ResourceTemplate(
+                f"{FOLDER}/{{file}}", "thinking notebook as a file", f"A notebook's id, or notebook, with {endings}"
+            ),
+            ResourceTemplate(
+                f"{FOLDER}/cells/{{file}}",
+                "cell as a file",
+                "A cell by its file name, or by its id and its language's ending",
+            ),
+        )
+
+    async def list(self, call: Call) -> Sequence[ResourceInfo]:
+        """Nothing: the same notebooks are listed under `notebook://`."""
+        del call
+        return ()
+
+    async def read(self, call: Call, uri: str) -> Sequence[Content]:
+        address = _ADDRESS.fullmatch(uri)
+        if address is None:
+            raise InvalidNotebookUri(
+                f"Unknown resource: {uri[:200]!a}",
+                hint="file:///notebooks/SESSION/notebook.src.md, or …/SESSION/cells/FILE; other files are context://file/PATH",
+            )
+        if address["cells"]:
+            return [_cell(await self._views(call, address["session"]), address["file"])]
+        return [await self._notebook(call, address["session"], address["file"])]
+
+    async def _notebook(self, call: Call, session: str, file: str) -> Content:
+        ending = next((ending for ending in ENDINGS if file.endswith(ending)), None)
+        if ending is None:
+            raise no_notebook()
+        name = file.removesuffix(ending)
+        if name == LATEST:
+            name = next((notebook.id for notebook in await self._notebooks(call, session)), "")
+        return notebook_content(*await self._thinking.text(call, name, ENDINGS[ending], session))
+
+    async def _notebooks(self, call: Call, session: str) -> Sequence[ThinkingNotebook]:
+        """Those of a session, last used first."""
+        return [notebook for notebook in await self._thinking.all_of(call) if notebook.session == session]
+
+    async def _views(self, call: Call, session: str) -> Sequence[ThinkingView]:
+        return [await self._thinking.read(call, notebook.id) for notebook in await self._notebooks(call, session)]
+
+    async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
+        del call, uri
+        return None
+
+    async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:
+        session, _, rest = template.removeprefix("file:///notebooks/").partition("/")
+        values: Sequence[str] = ()
+        if argument == "session":
+            values = list(dict.fromkeys(notebook.session for notebook in await self._thinking.all_of(call)))
+        elif argument == "file" and rest.startswith("cells/"):
+            values = [_file_of(view.notebook, cell) for view in await self._views(call, session) for cell in view.cells]
+        elif argument == "file":
+            names = [LATEST, *(notebook.id for notebook in await self._notebooks(call, session))]
+            values = [f"{name}{ending}" for name in names for ending in ENDINGS] if len(names) > 1 else []
+        return [value for value in values if value.startswith(prefix)]
+
+
+def _cell(views: Sequence[ThinkingView], file: str) -> Content:
+    for view in views:
+        for cell in view.cells:
+            if file in (cell.filename, _by_id(view.notebook, cell)):
+                return cell_content(view.notebook, cell)
+    raise no_cell(file)
+
+
+def _file_of(notebook: ThinkingNotebook, cell: Cell) -> str:
+    return cell.filename or _by_id(notebook, cell)
+
+
+def _by_id(notebook: ThinkingNotebook, cell: Cell) -> str:
+    if cell.kind is Kind.CODE:
+        return f"{cell.id}.{extension_of(cell.language or notebook.language)}"
+    return f"{cell.id}.{'md' if cell.kind is Kind.MARKDOWN else 'txt'}"

@@ -1,0 +1,39 @@
+"""What the worker process may not do: reach the network, start processes, open files, eat the machine, or go on for ever."""
+
+import sys
+
+from cellwright.system import machine
+
+REFUSED_EVENTS = frozenset(
+    (
+        "socket.__new__",
+        "socket.connect",
+        "socket.bind",
+        "socket.sendto",
+        "socket.getaddrinfo",
+        "socket.gethostbyname",
+        "subprocess.Popen",
+        "os.system",
+        "os.exec",
+        "os.fork",
+        "os.forkpty",
+        "os.posix_spawn",
+        "os.spawn",
+        "os.startfile",
+    )
+)
+
+
+class Refused(RuntimeError):
+    """Something in the worker tried what foreign content never needs."""
+
+
+def _refuse(event: str, _arguments: tuple[object, ...]) -> None:
+    if event in REFUSED_EVENTS:
+        raise Refused(f"a worker process may not do this: {event}")
+
+
+def confine(memory_bytes: int) -> None:
+    """For the rest of this process's life."""
+    sys.addaudithook(_refuse)
+    machine.confine(memory_bytes)

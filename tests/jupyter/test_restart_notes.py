@@ -1,0 +1,65 @@
+"""Who is told that the kernel was restarted: those who did not ask for it, each of them once."""
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from jupyter_support import JupyterServer
+from kernel_support import Bench, bench_on
+from requirements import requirement
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+
+SINCE_YOURS = "The kernel was restarted since your last run here: earlier variables are gone"
+SINCE_THE_LAST = "The kernel was restarted since the last run here: earlier variables are gone"
+
+
+@pytest.fixture
+async def bench(jupyter_server: JupyterServer) -> AsyncGenerator[Bench]:
+    async with bench_on(jupyter_server) as made:
+        yield made
+
+
+async def notes(bench: Bench, principal: str, code: str = "1") -> list[str]:
+    return list((await bench.submit(code, principal=principal).wait(60)).notes)
+
+
+async def restart_for(bench: Bench, principal: str) -> None:
+    seen = bench.kernel.connection.restarts
+    await bench.kernel.restart()
+    bench.queue.note_restart(seen, principal)
+
+
+@requirement("kernel:restart:told")
+async def test_others_are_told_of_a_restart_and_whoever_asked_for_it_is_not(bench: Bench) -> None:
+    for principal in ("ada", "bob"):
+        assert await notes(bench, principal) == []
+    await restart_for(bench, "ada")
+    assert await notes(bench, "ada") == []
+    assert await notes(bench, "bob") == [SINCE_YOURS]
+    assert await notes(bench, "bob") == []
+    await bench.kernel.restart()
+    assert await notes(bench, "ada") == [SINCE_YOURS]
+    assert await notes(bench, "bob") == [SINCE_YOURS]
+    assert await notes(bench, "cy") == [], "it ran nothing before, and others have since"
+    await restart_for(bench, "ada")
+    assert await notes(bench, "dan") == [SINCE_THE_LAST]
+    assert await notes(bench, "ada") == []
+
+
+@requirement("kernel:restart:told")
+async def test_a_restart_of_ones_own_does_not_hide_that_of_another(bench: Bench) -> None:
+    assert await notes(bench, "ada") == []
+    await restart_for(bench, "ada")
+    await restart_for(bench, "bob")
+    assert await notes(bench, "ada") == [SINCE_YOURS]
+    assert await notes(bench, "bob") == []
+
+
+@requirement("kernel:restart:told")
+async def test_a_death_is_told_to_those_who_were_not_there(bench: Bench) -> None:
+    for principal in ("ada", "bob"):
+        assert await notes(bench, principal) == []
+    assert await notes(bench, "ada", "import os; os._exit(1)") == []
+    assert await notes(bench, "ada") == []
+    assert await notes(bench, "bob") == [SINCE_YOURS]

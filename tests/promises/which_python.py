@@ -1,0 +1,25 @@
+"""What is promised about the Python that runs cells."""
+
+PROMISES = {
+    "python:offered": "The embedded Jupyter offers kernels of the workspace's .venv, venv and env and of the active environment, each with its interpreter and where it comes from.",
+    "python:default": "What names no kernel, or just python3, runs in the first of them that can run kernels; else in the Python that cellwright runs in.",
+    "python:own": "An environment that cellwright itself runs in is not offered a second time.",
+    "python:later": "An environment that is made while the server runs is offered without a restart.",
+    "python:borrowed": "An environment without ipykernel runs kernels with ours: its own packages come first, ours are not importable but for what ipykernel needs, nothing is written into it.",
+    "python:unusable": "An environment that no kernel can be started in is named with the command that mends it, and is not the default.",
+    "python:listing": "Looking for environments reads files and runs nothing, whatever lies where they are kept.",
+    "python:systems": "Environments are found where each system keeps their interpreter.",
+    "python:off": "With workspace_kernels off only installed kernels are offered.",
+    "python:broken": "A kernel whose process ends before it answers is a clear error with what it said, not a long wait.",
+    "python:status": "workspace_status says in a line which Python runs cells: by files before anything is started, by the server that is in use afterwards, and that a named server decides.",
+    "python:missing": "A package that is missing gets a hint with the interpreter that ran, by the kernel's own word, and a way to add it that works there.",
+    "python:missing:names": "Packages that are imported by another name are named as they are installed.",
+    "python:missing:once": "A kernel is asked for its interpreter once for each of its processes, and nobody's variables, history or counts change.",
+    "python:input": "input() in a cell fails with a hint that nobody can be asked, and how to go on.",
+    "python:environment": "kernel_environment tells interpreter and packages of a running kernel, filtered and bounded with exact counts, and leaves no trace in it.",
+    "python:environment:refuses": "kernel_environment starts nothing, does not wait for a kernel that is busy, and says of other languages what is known.",
+    "python:examples": "Notebooks to try and prompts need no package that a plain installation lacks.",
+    "kernel:restart:told": "That the kernel was restarted since the last run is told to those who did not ask for the restart, and to each of them once.",
+    "kernel:cursor": "complete_code refuses a cursor outside the code at once.",
+    "thinking:kernels:room": "At the limit of kernels the notebook that was idle longest loses its kernel, and says so when it is read or run next; only if all work is it an error.",
+}
