@@ -3,6 +3,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -14,7 +15,7 @@ from cellwright.jupyter.kernels.executions import CellJob, CellRunView, Checkpoi
 from cellwright.jupyter.kernels.live import LiveKernels
 from cellwright.jupyter.kernels.outputs import Displays
 from cellwright.jupyter.kernels.queue import MAX_WAITING
-from cellwright.jupyter.model import StreamOutput
+from cellwright.jupyter.model import KernelInfo, StreamOutput
 from cellwright.jupyter.remote.kernels import RemoteKernels
 from cellwright.jupyter.remote.rest import Rest
 from cellwright.jupyter.server.address import JupyterAddress
@@ -468,4 +469,24 @@ async def test_all_callers_share_one_connection_which_is_left_when_idle(
     await until(lambda: not queue.busy, "idle")
     assert await live.queue(kernel_id) is not queue
     await live.close()
+    await client.close()
+
+
+@requirement("executions:kernel:state")
+async def test_a_kernel_is_called_what_it_said_itself(bench: Bench, jupyter_server: JupyterServer) -> None:
+    client = Rest(JupyterAddress(jupyter_server.url, Secret(jupyter_server.token)))
+    live = LiveKernels(RemoteKernels(client), bench.executions, now)
+    # As a server says that missed the kernel's first words.
+    missed = KernelInfo(bench.kernel.id, "python3", "starting", None, 0)
+    assert live.state_of(missed) == "starting", "nothing was heard of it yet"
+    queue = await live.queue(bench.kernel.id)
+    running = queue.submit("ada", [job("import time; print('on', flush=True); time.sleep(0.5)")])
+    await begun(running)
+    assert live.state_of(missed) == "busy"
+    assert (await running.wait(20)).state is RunStatus.DONE
+    assert live.state_of(missed) == "idle"
+    assert live.state_of(replace(missed, state="busy")) == "idle"
+    assert live.state_of(replace(missed, state="dead")) == "dead", "the server looks at the process"
+    await live.close()
+    assert live.state_of(missed) == "starting"
     await client.close()

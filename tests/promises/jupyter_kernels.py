@@ -67,6 +67,7 @@ PROMISES = {
     "executions:saves:during": "The document is saved while a long run goes on and once after it; a failed save is said.",
     "executions:saves:together": "Runs of a document that follow each other closely are saved once, soon after the last; closing saves what is left.",
     "executions:shared:session-trusted": "A notebook's kernel is asked for once a second at most; a kernel that a person switched to is used from then on.",
+    "executions:kernel:state": "A kernel that we listen to is called idle or busy by its own word: the server may have missed it.",
     "executions:shared:one-connection": "All callers share one connection to a kernel; it is left when idle, never in the middle of a run.",
     "traps:kernel:restart-then-run": "A cell that is run right after the kernel was restarted under a running one runs in the new kernel.",
     "traps:kernel:language": "In a kernel of another language cells run, fail, wait for input and are interrupted as in Python, as far as the kernel goes.",

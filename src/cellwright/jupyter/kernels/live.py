@@ -13,7 +13,7 @@ from cellwright.jupyter.kernels.connection import KernelConnection
 from cellwright.jupyter.kernels.executions import Clock, Executions
 from cellwright.jupyter.kernels.queue import KernelQueue
 from cellwright.jupyter.kernels.request import not_started
-from cellwright.jupyter.model import SessionInfo
+from cellwright.jupyter.model import KernelInfo, SessionInfo
 from cellwright.jupyter.port import JupyterKernels
 
 IDLE_SECONDS = 600.0
@@ -24,6 +24,7 @@ AWAY_SECONDS = 60.0
 """One that was asked for just now is about to be connected."""
 TRUST_SECONDS = 1.0
 """For how long a notebook that had a kernel is believed to have that kernel: a person may have given it another."""
+HEARD_STATES = ("idle", "busy")
 LOOK_SECONDS = 1.0
 """How often it is seen whether a kernel that does not answer yet is still there."""
 
@@ -81,6 +82,18 @@ class LiveKernels:
             kept = self._kept[kernel_id] = _Kept(self._open(kernel_id), 0.0)
         kept.used = asyncio.get_running_loop().time()
         return kept.queue
+
+    def state_of(self, kernel: KernelInfo) -> str:
+        """What the kernel itself said last, where we hear it; else what the server says.
+
+        The server listens only for people's sake and may have missed words of a kernel that was quick: it then calls one that has
+        long been idle starting.
+        """
+        kept = self._kept.get(kernel.id)
+        heard = kept.queue.kernel.state if kept is not None and kept.queue.kernel.answers else ""
+        return (
+            heard if heard in HEARD_STATES and kernel.state in (*HEARD_STATES, "starting", "unknown") else kernel.state
+        )
 
     async def note_shutdown(self, kernel_id: str) -> None:
         """The server has shut this kernel down: what ran in it ended so, and it is left."""

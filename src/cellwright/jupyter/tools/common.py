@@ -220,4 +220,10 @@ async def kernel_left(notebooks: LiveNotebooks, call: Call, path: NotebookPath, 
     if session is None or session.kernel is None:
         return {}
     kernel = session.kernel
-    return {"kernel": {"id": kernel.id, "state": kernel.state, "note": f"goes on; {how_to_end} ends it"}}
+    return {
+        "kernel": {
+            "id": kernel.id,
+            "state": connected.kernels.state_of(kernel),
+            "note": f"goes on; {how_to_end} ends it",
+        }
+    }

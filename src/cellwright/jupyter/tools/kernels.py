@@ -208,8 +208,9 @@ def _plain_name(name: str) -> str:
 
 
 async def _refuse_busy(notebooks: LiveNotebooks, call: Call, queue: KernelQueue) -> None:
-    kernels = (await notebooks.connected(call)).found.jupyter.kernels
-    if queue.busy or (await kernels.kernel(queue.kernel.kernel_id)).state == "busy":
+    connected = await notebooks.connected(call)
+    kernel = await connected.found.jupyter.kernels.kernel(queue.kernel.kernel_id)
+    if queue.busy or connected.kernels.state_of(kernel) == "busy":
         raise Conflict(
             f"kernel {queue.kernel.kernel_id} is busy: it answers when what runs now has ended",
             hint="ask again then; interrupt_nb_kernel ends what runs",

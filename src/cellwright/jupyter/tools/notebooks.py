@@ -20,8 +20,8 @@ from cellwright.jupyter.model import CellType, FileInfo, FileKind, FoundFile, Js
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
 from cellwright.jupyter.notebooks.shapes import MAX_PICTURES, filled, shape_cell
 from cellwright.jupyter.notebooks.whole import read_cell
-from cellwright.jupyter.port import Documents, JupyterKernels
-from cellwright.jupyter.service import LiveNotebooks, wait_seconds
+from cellwright.jupyter.port import Documents
+from cellwright.jupyter.service import Connected, LiveNotebooks, wait_seconds
 from cellwright.jupyter.tools.common import (
     DEFAULT_OUTPUT_SIZE,
     DEFAULT_WAIT,
@@ -143,7 +143,7 @@ async def get_nb_stat(
     checked = NotebookPath(path)
     connected = await notebooks.connected(call)
     jupyter = connected.found.jupyter
-    info, kernel = await asyncio.gather(_info(jupyter.documents, checked), _kernel_of(jupyter.kernels, checked))
+    info, kernel = await asyncio.gather(_info(jupyter.documents, checked), _kernel_of(connected, checked))
     async with connected.rooms.notebook(checked) as document:
         page = document.view.outline_page(offset) if outline else None
         stat: JsonObject = {
@@ -165,14 +165,16 @@ async def _info(documents: Documents, path: NotebookPath) -> FileInfo:
     return described[0] if described else await documents.stat(path)
 
 
-async def _kernel_of(kernels: JupyterKernels, path: NotebookPath) -> JsonObject:
+async def _kernel_of(connected: Connected, path: NotebookPath) -> JsonObject:
     """The notebook's kernel, None if it has none; who may not know that is told so."""
     try:
-        session = await kernels.session_of(path)
+        session = await connected.found.jupyter.kernels.session_of(path)
     except Forbidden as denied:
         return {"kernel": None, "kernel_note": f"whether it has one is not shown: {denied.message}"}
     kernel = session.kernel if session else None
-    return {"kernel": {"name": kernel.name, "id": kernel.id, "state": kernel.state} if kernel else None}
+    if kernel is None:
+        return {"kernel": None}
+    return {"kernel": {"name": kernel.name, "id": kernel.id, "state": connected.kernels.state_of(kernel)}}
 
 
 async def read_nb_cells(

@@ -13,7 +13,7 @@ from cellwright.core.toolset import Reply
 from cellwright.core.types import Call
 from cellwright.jupyter.files.paths import DocPath, NotebookPath, folder_path
 from cellwright.jupyter.inside.permitted import require_run
-from cellwright.jupyter.model import FileInfo, FileKind, JsonObject, SessionInfo
+from cellwright.jupyter.model import FileInfo, FileKind, JsonObject
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.service import LiveNotebooks
 from cellwright.jupyter.tools.common import kernel_left, not_all
@@ -38,7 +38,11 @@ async def list_notebook(cells: CurrentCells, call: Call, offset: Offset = 0) -> 
     jupyter = connected.found.jupyter
     found = await jupyter.documents.find(folder_path(connected.found.folder), ".ipynb")
     used = cells.current.of(call)
-    running = {session.path: session for session in await jupyter.kernels.sessions() if session.kernel}
+    running = {
+        session.path: (session.kernel.id, connected.kernels.state_of(session.kernel))
+        for session in await jupyter.kernels.sessions()
+        if session.kernel
+    }
     mine = sorted({one.path.text for one in used})
     paths = [*mine, *sorted({one.path for one in found} - set(mine))]
     path_meant = cells.current.meant(call)
@@ -54,11 +58,11 @@ async def list_notebook(cells: CurrentCells, call: Call, offset: Offset = 0) -> 
 
 
 def _notebook_row(
-    path: str, used: tuple[InUse, ...], session: SessionInfo | None, *, current: bool
+    path: str, used: tuple[InUse, ...], kernel: tuple[str, str] | None, *, current: bool
 ) -> tuple[object, ...]:
     names = ", ".join(one.name for one in used if one.path.text == path) or None
-    kernel = session.kernel if session else None
-    return path, names, current, kernel.id if kernel else None, kernel.state if kernel else None
+    kernel_id, state = kernel or (None, None)
+    return path, names, current, kernel_id, state
 
 
 async def use_notebook(
@@ -245,7 +249,8 @@ def _enterable(info: FileInfo) -> DocPath | None:
 
 async def list_kernels(cells: CurrentCells, call: Call) -> Reply[dict[str, Any]]:
     """Two tables: running kernels with the notebooks bound to them, and the kinds of kernel that can be started."""
-    kernels = (await cells.notebooks.connected(call)).found.jupyter.kernels
+    connected = await cells.notebooks.connected(call)
+    kernels = connected.found.jupyter.kernels
     sessions = await kernels.sessions()
     running: list[tuple[object, ...]] = []
     hidden = await cells.notebooks.kernels_of_others(call)
@@ -254,7 +259,8 @@ async def list_kernels(cells: CurrentCells, call: Call) -> Reply[dict[str, Any]]
             continue
         bound = [one.path for one in sessions if one.kernel and one.kernel.id == kernel.id]
         active = kernel.last_activity.isoformat() if kernel.last_activity else None
-        running.append((kernel.id, kernel.name, kernel.state, kernel.connections, active, ", ".join(bound) or None))
+        state = connected.kernels.state_of(kernel)
+        running.append((kernel.id, kernel.name, state, kernel.connections, active, ", ".join(bound) or None))
     specs = [
         (
             spec.name,
