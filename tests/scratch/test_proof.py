@@ -143,11 +143,14 @@ async def test_pads_are_whole_however_often_their_writer_is_killed(
     file = tmp_path / "state" / "cellwright.db"
     model = await pads_in(file)
     chosen = random.Random(4711)
+    most = 0
     for _ in range(KILLS):
         known, under_way = kill_one(nursery, chosen.randrange(1, 40), model)
         model = await pads_in(file)
         assert model in ([known] if under_way is None else [known, changed(known, under_way)])
-    assert model
+        most = max(most, len(model))
+    # The last writer may have deleted them all.
+    assert most > 0
 
 
 @contextmanager

@@ -87,6 +87,7 @@ ROOMS: Mapping[str, tuple[Leave, ...]] = {
 QUEUES: Mapping[str, tuple[Leave, ...]] = {
     "session_of": (READ_SESSIONS,),
     "queue": (USE_KERNELS,),
+    "state_of": (),  # of a kernel that the caller was shown
     "note_shutdown": (),
     "leave": (),
 }
