@@ -57,7 +57,11 @@ class Activity:
 
     def began(self, call: Call, tool: str, thing: str | None) -> ActivityEntry:
         owner = call.principal.id
-        calls = self._calls_to_extend(owner)
+        calls = self._calls.pop(owner, None) or deque[ActivityEntry](maxlen=KEPT_CALLS)
+        # Moved to the end, so that the callers at the beginning were silent longest and are forgotten first.
+        self._calls[owner] = calls
+        if len(self._calls) > MOST_CALLERS:
+            del self._calls[next(iter(self._calls))]
         # Each caller's calls are numbered apart: a number must not tell how busy the others are.
         number = calls[-1].n + 1 if calls else 1
         entry = ActivityEntry(number, call.request_id, tool, call.client[:80], self._clock(), thing)
@@ -77,13 +81,3 @@ class Activity:
     def of(self, owner: str) -> list[ActivityEntry]:
         """The last calls of one caller, newest first."""
         return list(reversed(self._calls.get(owner, ())))
-
-    def _calls_to_extend(self, owner: str) -> deque[ActivityEntry]:
-        calls = self._calls.pop(owner, None)
-        if calls is None:
-            calls = deque[ActivityEntry](maxlen=KEPT_CALLS)
-        # Moved to the end, so that the callers at the beginning were silent longest and are forgotten first.
-        self._calls[owner] = calls
-        if len(self._calls) > MOST_CALLERS:
-            del self._calls[next(iter(self._calls))]
-        return calls

@@ -81,8 +81,8 @@ class Looking:
         await self._make_room()
         mirror = Mirror(key[1], shelf, call, self._mask, lambda changed: self._announce(key, changed))
         entry = _OpenMirror(mirror, AsyncExitStack(), 0.0)
-        mirror.held = await entry.stack.enter_async_context(shelf.hold(call, key[1]))
-        mirror.people = mirror.held.people()
+        mirror.notebook = await entry.stack.enter_async_context(shelf.hold(call, key[1]))
+        mirror.people = mirror.notebook.people()
         if (other := self._mirrors.get(key)) is not None:
             # Another request opened it first, after an opening that failed.
             await entry.stack.aclose()
@@ -188,8 +188,8 @@ class Looking:
         await self._drop(idle)
         for key, entry in tuple(self._mirrors.items()):
             mirror = entry.mirror
-            if mirror.held is not None and mirror.held.is_open:
-                self._tell_people(key, mirror, mirror.held.people())
+            if mirror.notebook is not None and mirror.notebook.is_open:
+                self._tell_people(key, mirror, mirror.notebook.people())
             elif mirror.viewers:
                 await self._hold_again(entry)
             else:
@@ -207,7 +207,7 @@ class Looking:
         mirror = entry.mirror
         try:
             await entry.stack.aclose()
-            mirror.held = await entry.stack.enter_async_context(mirror.shelf.hold(mirror.call, mirror.uri))
+            mirror.notebook = await entry.stack.enter_async_context(mirror.shelf.hold(mirror.call, mirror.uri))
         except CellwrightError as error:
             log.info("document_not_opened_again uri=%s error=%s", mirror.uri, error.code)
             return

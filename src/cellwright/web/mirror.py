@@ -42,7 +42,7 @@ class Mirror:
     announce: Callable[["Mirror"], None]
     viewers: int = 0
     people: list[JsonObject] = field(default_factory=list[JsonObject])
-    held: HeldNotebook | None = None
+    notebook: HeldNotebook | None = None
 
     def __post_init__(self) -> None:
         self._run = secrets.token_hex(3)
@@ -99,8 +99,12 @@ class Mirror:
         """What changed since that revision, if it is one of ours; else the cells from `start` on."""
         run, _, number = since.rpartition(".")
         is_ours = run == self._run and number.isascii() and number.isdigit() and len(number) <= LONGEST_NUMBER
-        seen = int(number) if is_ours else 0
-        key = (min(seen, self._number), 0 if seen else start, MOST_CELLS if seen else min(count, MOST_CELLS))
+        seen_number = int(number) if is_ours else 0
+        key = (
+            min(seen_number, self._number),
+            0 if seen_number else start,
+            MOST_CELLS if seen_number else min(count, MOST_CELLS),
+        )
         # All who ask at the same moment get the same bytes.
         async with self._reading:
             now = asyncio.get_running_loop().time()
@@ -114,17 +118,17 @@ class Mirror:
             self._answers[key] = _Answer(body, number_now, now)
             return body
 
-    def _answer(self, sheet: Sheet, seen: int, start: int, count: int) -> bytes:
-        """What changed since the revision with the number `seen`; if that is 0, or too much changed, the cells from `start` on."""
+    def _answer(self, sheet: Sheet, seen_number: int, start: int, count: int) -> bytes:
+        """What changed since the revision with the number `seen_number`; if that is 0, or too much changed, the cells from `start` on."""
         names = tuple(sheet.names)
         self._note_changes(sheet, names)
         about = {**sheet.about, "uri": self.uri, "revision": self.revision, "people": self.people, "total": len(names)}
-        if seen:
+        if seen_number:
             changed = [
-                i for i, name in enumerate(names) if self._changed_at.get(name, 0) > seen or name[:1] == NAMELESS
+                i for i, name in enumerate(names) if self._changed_at.get(name, 0) > seen_number or name[:1] == NAMELESS
             ]
             if len(changed) <= MOST_CELLS and (cells := self._cells(sheet, names, changed)) is not None:
-                return _joined({**about, "order": names if self._order_at > seen else None}, cells)
+                return _joined({**about, "order": names if self._order_at > seen_number else None}, cells)
             start = 0
         cells = self._cells(sheet, names, range(start, min(start + count, len(names))), cut=True)
         if start == 0:

@@ -67,8 +67,8 @@ class Visits:
         return self._header("", 0, secure=False)
 
     def _make_room(self, owner: str) -> None:
-        own = [key for key, visit in self._visits.items() if visit.owner == owner]
-        for key in own[: max(0, len(own) - MOST_OF_ONE + 1)]:
+        keys = [key for key, visit in self._visits.items() if visit.owner == owner]
+        for key in keys[: max(0, len(keys) - MOST_OF_ONE + 1)]:
             del self._visits[key]
         while len(self._visits) >= MOST:
             del self._visits[next(iter(self._visits))]

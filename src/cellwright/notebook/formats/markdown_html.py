@@ -144,10 +144,10 @@ def _kind_of(line: str, before: str, fence: str) -> str:
 
 def _is_other_list(region: Lines, line: str) -> bool:
     """Whether an item at the left begins a list of the other kind: numbered after plain, or the reverse."""
-    first, this = _ITEM.match(region[0]), _ITEM.match(line)
-    if first is None or this is None or len(this["indent"]) > len(first["indent"]) + 1:
+    first, item = _ITEM.match(region[0]), _ITEM.match(line)
+    if first is None or item is None or len(item["indent"]) > len(first["indent"]) + 1:
         return False
-    return first["mark"][:-1].isdigit() != this["mark"][:-1].isdigit()
+    return first["mark"][:-1].isdigit() != item["mark"][:-1].isdigit()
 
 
 def _fence_after(line: str, fence: str) -> str:

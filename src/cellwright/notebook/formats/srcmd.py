@@ -19,7 +19,7 @@ to it. Cells have neither ids nor outputs here. `decode(encode(notebook)) == not
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, cast
@@ -54,20 +54,15 @@ SCRIPTS = ("javascript", "typescript")
 def encode(notebook: Notebook) -> Encoded:
     """The notebook as one file. The losses name what the file cannot contain."""
     whole, losses = normal(notebook)
-    losses += _output_losses(notebook)
-    return Encoded("\n\n".join(_pieces(whole)) + "\n", MIME, tuple(losses))
-
-
-def _pieces(notebook: Notebook) -> Iterator[str]:
-    yield _comment(notebook)
-    yield f"# {notebook.title}"
-    for cell in notebook.cells:
+    pieces = [_comment(whole), f"# {whole.title}"]
+    for cell in whole.cells:
         if cell.kind is not Kind.CODE:
-            yield cell.source
+            pieces.append(cell.source)
             continue
         fence = fence_for(cell.source)
-        yield f"###### {cell.filename}"
-        yield f"{fence}{cell.language or notebook.language}\n{cell.source}\n{fence}"
+        code = f"{fence}{cell.language or whole.language}\n{cell.source}\n{fence}"
+        pieces += [f"###### {cell.filename}", code]
+    return Encoded("\n\n".join(pieces) + "\n", MIME, (*losses, *_output_losses(notebook)))
 
 
 def _comment(notebook: Notebook) -> str:
