@@ -17,7 +17,7 @@ from cellwright.core.text.budget import estimate_tokens
 from cellwright.core.text.fitting import compact_json
 from cellwright.core.types import Call
 from cellwright.notebook.formats.files import ENDINGS, format_of, read
-from cellwright.notebook.formats.losses import MOST, difference, told
+from cellwright.notebook.formats.losses import MOST, difference, reported_losses
 from cellwright.notebook.formats.registry import FORMATS
 from cellwright.notebook.formats.writing import written
 from cellwright.notebook.model import Cell, InvalidFormat, Kind, Notebook
@@ -55,7 +55,7 @@ def test_a_loss_is_told_once_and_the_list_of_them_ends() -> None:
     cell = Cell(Kind.CODE, "1", id="a", outputs=({"output_type": "stream", "name": "stdout", "text": "1"},))
     losses = written(Notebook("T", "python", (cell,)), "srcmd").losses
     assert [loss for loss in losses if "outputs" in loss] == ["the outputs of 1 cell are not in srcmd"]
-    many = told([f"loss {n}" for n in range(50)], {"ids": "more"})
+    many = reported_losses([f"loss {n}" for n in range(50)], {"ids": "more"})
     assert (len(many), many[-1]) == (MOST, f"and {51 - MOST + 1} more of this kind")
     assert difference(Notebook("T", "python", (cell,)), Notebook("T", "python", (cell,)), "x") == {}
 

@@ -79,14 +79,14 @@ HOSTILE = {
 def test_hostile_texts_cost_no_more_steps_than_are_allowed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before, after = HOSTILE[name]
     steps = 0
-    real = differences._step
+    real = differences._inserts
 
-    def counted(farthest: dict[int, int], diagonal: int, distance: int) -> int:
+    def counted(farthest: dict[int, int], diagonal: int, distance: int) -> bool:
         nonlocal steps
         steps += 1
         return real(farthest, diagonal, distance)
 
-    monkeypatch.setattr(differences, "_step", counted)
+    monkeypatch.setattr(differences, "_inserts", counted)
     regions = replaced(before, after)
     assert applied(before, after, regions) == list(after)
     assert steps <= differences.WORK

@@ -13,7 +13,7 @@ from cellwright.jupyter.listing import notebooks_below
 from cellwright.web import feed, visits
 from cellwright.web.feed import PageFeed
 from cellwright.web.frames import frame, harmless
-from cellwright.web.outputs import MOST_TEXT, shown
+from cellwright.web.outputs import MOST_TEXT, page_outputs
 from cellwright.web.visits import Visits
 from requirements import requirement
 
@@ -118,7 +118,7 @@ def test_outputs_are_plain_and_bounded() -> None:
         {"output_type": "error", "ename": 5, "evalue": None, "traceback": "text"},
         {},
     ]
-    made = shown(given, "jupyter://a.ipynb", "c 1")
+    made = page_outputs(given, "jupyter://a.ipynb", "c 1")
     kinds = ["text", "text", "markdown", "latex", "json", "image", "text", "text", "text", "error", "text"]
     assert [one["type"] for one in made] == kinds
     assert (made[0]["text"], made[0]["stream"]) == ("b\n", "stderr")
@@ -128,9 +128,9 @@ def test_outputs_are_plain_and_bounded() -> None:
     assert made[4]["text"] == '{\n  "a": [\n    1\n  ]\n}'
     assert "too large" in made[6]["text"]
     assert "plotly" in made[7]["text"]
-    (framed,) = shown([data(image_svg__xml="<svg/>")], "jupyter://a b.ipynb", "c&1")
+    (framed,) = page_outputs([data(image_svg__xml="<svg/>")], "jupyter://a b.ipynb", "c&1")
     assert framed["frame"] == "api/frame?uri=jupyter%3A%2F%2Fa%20b.ipynb&cell=c%261&output=0"
-    assert len(shown([given[0]] * 500, "u", "c")) == 101
+    assert len(page_outputs([given[0]] * 500, "u", "c")) == 101
 
 
 HOSTILE = {

@@ -34,7 +34,7 @@ from cellwright.jupyter.tools.common import author_of
 from cellwright.jupyter.tools.documents.common import DocumentFiles
 from cellwright.notebook.formats.files import format_of, linked_files, no_format, not_in_notebook
 from cellwright.notebook.formats.ipynb import from_notebook, to_notebook
-from cellwright.notebook.formats.losses import MOST, difference, told
+from cellwright.notebook.formats.losses import MOST, difference, reported_losses
 from cellwright.notebook.formats.srcmd import with_files
 from cellwright.notebook.model import InvalidFormat, Notebook
 from cellwright.notebook.places import Address, Place, PlaceKind, Reading, cell_of, digest, files_tenant
@@ -226,7 +226,7 @@ class NotebookShelf:
         """A new file, or the document that people may have open."""
         content, lost = await asyncio.to_thread(_as_notebook, notebook)
         check_shared("what would be in the notebook", content)
-        put = Put(path.text, f"{PREFIX}{path.quoted}", tuple(told((), lost)))
+        put = Put(path.text, f"{PREFIX}{path.quoted}", tuple(reported_losses((), lost)))
         connected = await self._notebooks.connected(call)
         documents = connected.found.jupyter.documents
         if not over or not await _exists(documents, path):

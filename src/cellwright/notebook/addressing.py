@@ -1,4 +1,4 @@
-"""Naming cells: by index, by range, by id, as [12]; all resolved against one state of the notebook."""
+"""How cells are named: by index, by range, by id, or as [12]. All names are resolved against one state of the notebook."""
 
 import re
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from cellwright.core.errors import InvalidArgument, NotFound
 from cellwright.core.text.counting import counted
 
 LONGEST_ID = 64
-LOOKED_AT = 500
-_CALLED = re.compile(r"\[([0-9]{1,9})\]")
+MOST_IDS_COMPARED = 500
+_BRACKETED_COUNT = re.compile(r"\[([0-9]{1,9})\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,9 @@ def by_id(cell_id: str) -> CellRange:
 
 def no_such_cell(ids: Sequence[str], cell_id: str) -> NotFound:
     cell_id = cell_id if len(cell_id) <= LONGEST_ID else f"{cell_id[:LONGEST_ID]}…"
-    near = get_close_matches(cell_id, [known[:LONGEST_ID] for known in ids[:LOOKED_AT]], n=3, cutoff=0.5)
+    near = get_close_matches(
+        cell_id, [existing_id[:LONGEST_ID] for existing_id in ids[:MOST_IDS_COMPARED]], n=3, cutoff=0.5
+    )
     hint = f"Near it: {', '.join(near)}" if near else "read_nb_cells shows the ids"
     if cell_id.isdecimal():
         hint = f"as an index give it as a number, {cell_id[:9]}, without quotes; [{cell_id[:9]}] is the cell with that execution count"
@@ -47,13 +49,13 @@ def no_such_cell(ids: Sequence[str], cell_id: str) -> NotFound:
 
 
 def execution_count_in(name: str) -> int | None:
-    """The 12 of a cell that is called [12], as people see it beside the cell; None for any other name."""
-    called = _CALLED.fullmatch(name)
-    return int(called[1]) if called else None
+    """The 12 of a cell that is named [12], as people see it beside the cell. None for any other name."""
+    match = _BRACKETED_COUNT.fullmatch(name)
+    return int(match[1]) if match else None
 
 
-def the_one_called(name: str, ids: Sequence[str], indexes: Sequence[int]) -> int:
-    """Of the cells that show this execution count, the only one; people may have several after a restart."""
+def only_cell_showing(name: str, ids: Sequence[str], indexes: Sequence[int]) -> int:
+    """The index of the only cell that shows this execution count. After a restart there may be several, which is an error."""
     if not indexes:
         raise NotFound(f"no cell shows {name}", hint="get_nb_stat with outline has each cell with its [count] and id")
     if len(indexes) > 1:
@@ -65,54 +67,57 @@ def the_one_called(name: str, ids: Sequence[str], indexes: Sequence[int]) -> int
 
 
 class AddressedCells(Protocol):
-    """Cells in order, as far as naming them goes."""
+    """Cells in order, with what is needed to name them."""
 
     @property
     def ids(self) -> Sequence[str]: ...
 
     def named(self, name: str) -> int:
-        """The index of the cell with this id, or called [12] by its execution count; else an error that helps."""
+        """The index of the cell with this id, or named [12] by its execution count. Raises an error with a hint if there is none."""
         ...
 
 
 def resolve_each(cells: AddressedCells, ranges: Sequence[CellRange]) -> list[list[int]]:
-    """The indexes each range means, in the order given. Nothing may be named twice."""
-    resolved = [_resolve(cells, one) for one in ranges]
-    seen: set[int] = set()
+    """The indexes that each range means, in the order of the ranges. No cell may be named twice."""
+    resolved = [_indexes_of(cells, cell_range) for cell_range in ranges]
+    earlier_indexes: set[int] = set()
     for indexes in resolved:
-        twice = seen.intersection(indexes)
-        if twice:
-            raise InvalidArgument(f"the ranges overlap at cell {min(twice)}", hint="Name every cell once")
-        seen.update(indexes)
+        overlap = earlier_indexes.intersection(indexes)
+        if overlap:
+            raise InvalidArgument(f"the ranges overlap at cell {min(overlap)}", hint="Name every cell once")
+        earlier_indexes.update(indexes)
     return resolved
 
 
 def resolve(cells: AddressedCells, ranges: Sequence[CellRange]) -> list[int]:
-    """All indexes the ranges mean, ascending."""
+    """All indexes that the ranges mean, ascending."""
     return sorted(index for indexes in resolve_each(cells, ranges) for index in indexes)
 
 
-def _resolve(cells: AddressedCells, one: CellRange) -> list[int]:
-    if one.id is not None:
-        return [cells.named(one.id)]
-    assert one.start is not None
+def _indexes_of(cells: AddressedCells, cell_range: CellRange) -> list[int]:
+    if cell_range.id is not None:
+        return [cells.named(cell_range.id)]
+    assert cell_range.start is not None
     count = len(cells.ids)
-    end = one.start + 1 if one.end is None else one.end
-    if one.start < 0 or end < one.start or end > count:
-        raise _outside(one, count)
-    return list(range(one.start, end))
+    end = cell_range.start + 1 if cell_range.end is None else cell_range.end
+    if cell_range.start < 0 or end < cell_range.start or end > count:
+        raise _outside_notebook(cell_range.start, cell_range.end, count)
+    return list(range(cell_range.start, end))
 
 
-def _outside(one: CellRange, count: int) -> InvalidArgument:
-    asked = f"there is no cell {one.start}" if one.end is None else f"start {one.start}, end {one.end} is outside"
-    has = {0: "no cells", 1: "1 cell, index 0"}.get(count, f"{counted(count, 'cell')}, index 0 to {count - 1}")
-    if one.start is not None and one.end is not None and one.end < one.start:
-        asked = f"end {one.end} is before start {one.start}"
-    return InvalidArgument(f"{asked}: the notebook has {has}", hint=f"end is exclusive: it is at most {count}")
+def _outside_notebook(start: int, end: int | None, count: int) -> InvalidArgument:
+    if end is None:
+        problem = f"there is no cell {start}"
+    elif end < start:
+        problem = f"end {end} is before start {start}"
+    else:
+        problem = f"start {start}, end {end} is outside"
+    extent = {0: "no cells", 1: "1 cell, index 0"}.get(count, f"{counted(count, 'cell')}, index 0 to {count - 1}")
+    return InvalidArgument(f"{problem}: the notebook has {extent}", hint=f"end is exclusive: it is at most {count}")
 
 
 def runs_of(indexes: Sequence[int]) -> list[tuple[int, int]]:
-    """Ascending indexes as the fewest ranges, start and exclusive end, that mean exactly these."""
+    """Ascending indexes as the fewest ranges that cover exactly these. Each range is its start and its exclusive end."""
     runs: list[tuple[int, int]] = []
     for index in indexes:
         if runs and runs[-1][1] == index:
@@ -123,7 +128,7 @@ def runs_of(indexes: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def insert_position(count: int, position: int) -> int:
-    """Where new cells go: -1 appends."""
+    """The index where new cells go; -1 appends."""
     if position == -1:
         return count
     if not 0 <= position <= count:

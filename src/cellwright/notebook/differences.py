@@ -1,7 +1,7 @@
-"""What differs between two sequences, in a time that is bounded whatever they hold.
+"""What differs between two sequences, in a time that is bounded whatever they contain.
 
-Lines that stand once on each side hold the two together, as a reader would hold them; between those the shortest way from one to the other
-is looked for, step by step, until the work that is allowed is used up. What is left then counts as replaced as a whole.
+Lines that occur once on each side are matched first, as a reader would match them. Between those the shortest way from one sequence to the
+other is searched for, step by step, until the allowed work is used up. The rest then counts as replaced as a whole.
 """
 
 from bisect import bisect_left
@@ -15,7 +15,7 @@ WORK = 150_000
 
 @dataclass(frozen=True, slots=True)
 class ReplacedItems:
-    """Items `start` to `end` of the one sequence are items `new_start` to `new_end` of the other."""
+    """Items `start` to `end` of the first sequence became items `new_start` to `new_end` of the second."""
 
     start: int
     end: int
@@ -24,30 +24,35 @@ class ReplacedItems:
 
 
 @dataclass(slots=True)
-class _Work:
-    left: int
+class _Budget:
+    steps: int
 
 
 def replaced(before: Sequence[Hashable], after: Sequence[Hashable], work: int = WORK) -> list[ReplacedItems]:
-    """Where the two differ, in ascending order, not touching each other."""
+    """The regions in which the two differ, in ascending order. No two regions touch."""
     numbers: dict[Hashable, int] = {}
-    # Numbers compare in one step, lines do not.
+    # Numbers are compared in one step, lines are not.
     a = [numbers.setdefault(item, len(numbers)) for item in before]
     b = [numbers.setdefault(item, len(numbers)) for item in after]
-    left = _Work(work)
-    found: list[ReplacedItems] = []
+    budget = _Budget(work)
+    regions: list[ReplacedItems] = []
     start = new_start = 0
     for anchor, new_anchor in [*_anchors(a, b), (len(a), len(b))]:
-        for one in _between(a, b, ReplacedItems(start, anchor, new_start, new_anchor), left):
-            _append(found, one)
+        for region in _between(a, b, ReplacedItems(start, anchor, new_start, new_anchor), budget):
+            last = regions[-1] if regions else None
+            if last is not None and last.end == region.start and last.new_end == region.new_start:
+                # Regions that touch become one.
+                regions[-1] = ReplacedItems(last.start, region.end, last.new_start, region.new_end)
+            else:
+                regions.append(region)
         start, new_start = anchor, new_anchor
-    return found
+    return regions
 
 
 def unified(
     before: Sequence[str], after: Sequence[str], context: int = 2, names: tuple[str, str] | None = None
 ) -> list[str]:
-    """The difference of two texts' lines as people know it: what goes with -, what comes with +, and lines around."""
+    """The unified diff of two texts by lines: removed lines with -, added lines with +, and lines of context around them."""
     lines = [f"--- {names[0]}", f"+++ {names[1]}"] if names else []
     regions = replaced(before, after)
     for hunk in _hunks(regions, context):
@@ -84,42 +89,42 @@ def _span(start: int, end: int) -> str:
     return f"{start + 1 if length else start},{length}"
 
 
-def _append(found: list[ReplacedItems], one: ReplacedItems) -> None:
-    """Regions that touch are one."""
-    last = found[-1] if found else None
-    if last is not None and last.end == one.start and last.new_end == one.new_start:
-        found[-1] = ReplacedItems(last.start, one.end, last.new_start, one.new_end)
-    else:
-        found.append(one)
-
-
 def _anchors(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
-    """Places of items that stand once in each, as many as keep their order."""
+    """The positions of items that occur once in each sequence: as many as have the same order in both."""
     once_in_a = {item for item, count in Counter(a).items() if count == 1}
     once_in_b = {item for item, count in Counter(b).items() if count == 1}
-    place_in_b = {item: place for place, item in enumerate(b) if item in once_in_b}
-    pairs = [(place, place_in_b[item]) for place, item in enumerate(a) if item in once_in_a and item in place_in_b]
-    # The longest run of pairs whose second places ascend.
-    lowest: list[int] = []
-    ends: list[int] = []
-    previous: list[int] = []
-    for number, (_, place) in enumerate(pairs):
-        at = bisect_left(lowest, place)
-        previous.append(ends[at - 1] if at else -1)
-        if at == len(lowest):
-            lowest.append(place)
-            ends.append(number)
+    position_in_b = {item: position for position, item in enumerate(b) if item in once_in_b}
+    pairs = [
+        (position, position_in_b[item])
+        for position, item in enumerate(a)
+        if item in once_in_a and item in position_in_b
+    ]
+    return [pairs[index] for index in longest_ascending([position for _, position in pairs])]
+
+
+def longest_ascending(numbers: Sequence[int]) -> list[int]:
+    """The indexes of as many of these numbers as ascend."""
+    lowest_ends: list[int] = []  # the lowest number with which an ascending series of each length ends
+    last_indexes: list[int] = []  # the index of that number
+    previous: list[int] = []  # for each number, the index of the one before it in its series; -1 if it is the first
+    for index, number in enumerate(numbers):
+        length = bisect_left(lowest_ends, number)
+        previous.append(last_indexes[length - 1] if length else -1)
+        if length == len(lowest_ends):
+            lowest_ends.append(number)
+            last_indexes.append(index)
         else:
-            lowest[at], ends[at] = place, number
-    chosen: list[tuple[int, int]] = []
-    at = ends[-1] if ends else -1
-    while at >= 0:
-        chosen.append(pairs[at])
-        at = previous[at]
-    return chosen[::-1]
+            lowest_ends[length], last_indexes[length] = number, index
+    series: list[int] = []
+    index = last_indexes[-1] if last_indexes else -1
+    while index >= 0:
+        series.append(index)
+        index = previous[index]
+    return series[::-1]
 
 
-def _between(a: Sequence[int], b: Sequence[int], region: ReplacedItems, work: _Work) -> Iterator[ReplacedItems]:
+def _between(a: Sequence[int], b: Sequence[int], region: ReplacedItems, budget: _Budget) -> Iterator[ReplacedItems]:
+    """The differences inside of a region."""
     start, end, new_start, new_end = region.start, region.end, region.new_start, region.new_end
     while start < end and new_start < new_end and a[start] == b[new_start]:
         start, new_start = start + 1, new_start + 1
@@ -127,53 +132,54 @@ def _between(a: Sequence[int], b: Sequence[int], region: ReplacedItems, work: _W
         end, new_end = end - 1, new_end - 1
     if start == end and new_start == new_end:
         return
-    steps = _shortest(a[start:end], b[new_start:new_end], work) if start < end and new_start < new_end else None
-    if steps is None:
+    matches = _shortest(a[start:end], b[new_start:new_end], budget) if start < end and new_start < new_end else None
+    if matches is None:
         yield ReplacedItems(start, end, new_start, new_end)
         return
     x = y = 0
-    for match_x, match_y, length in [*steps, (end - start, new_end - new_start, 0)]:
+    for match_x, match_y, length in [*matches, (end - start, new_end - new_start, 0)]:
         if match_x > x or match_y > y:
             yield ReplacedItems(start + x, start + match_x, new_start + y, new_start + match_y)
         x, y = match_x + length, match_y + length
 
 
-def _shortest(a: Sequence[int], b: Sequence[int], work: _Work) -> list[tuple[int, int, int]] | None:
-    """What the two have in common on the shortest way from one to the other: places and lengths. None if the work ran out."""
+def _shortest(a: Sequence[int], b: Sequence[int], budget: _Budget) -> list[tuple[int, int, int]] | None:
+    """What the two share on the shortest way from one to the other: positions in both, and lengths. None if the budget ran out.
+
+    This is the algorithm of Myers: `farthest` has the farthest position in `a` that was reached on each diagonal.
+    """
     farthest = {1: 0}
     history: list[dict[int, int]] = []
     for distance in range(len(a) + len(b) + 1):
         history.append(dict(farthest))
-        work.left -= 2 * distance + 1
-        if work.left < 0:
+        budget.steps -= 2 * distance + 1
+        if budget.steps < 0:
             return None
         for diagonal in range(-distance, distance + 1, 2):
-            x = _step(farthest, diagonal, distance)
-            begun = x
+            inserts = _inserts(farthest, diagonal, distance)
+            start = x = farthest[diagonal + 1] if inserts else farthest[diagonal - 1] + 1
             while x < len(a) and x - diagonal < len(b) and a[x] == b[x - diagonal]:
                 x += 1
-            work.left -= x - begun
+            budget.steps -= x - start
             farthest[diagonal] = x
             if x >= len(a) and x - diagonal >= len(b):
                 return _way_back(history, len(a), len(b))
     raise AssertionError("the end is always reached")
 
 
-def _step(farthest: dict[int, int], diagonal: int, distance: int) -> int:
-    """Where a way on this diagonal begins: one item deleted, or one inserted, whichever leads farther."""
-    inserts = diagonal == -distance or (diagonal != distance and farthest[diagonal - 1] < farthest[diagonal + 1])
-    return farthest[diagonal + 1] if inserts else farthest[diagonal - 1] + 1
+def _inserts(farthest: dict[int, int], diagonal: int, distance: int) -> bool:
+    """Whether the way to this diagonal goes farther by an insertion than by a deletion."""
+    return diagonal == -distance or (diagonal != distance and farthest[diagonal - 1] < farthest[diagonal + 1])
 
 
 def _way_back(history: Sequence[dict[int, int]], x: int, y: int) -> list[tuple[int, int, int]]:
-    found: list[tuple[int, int, int]] = []
+    """The matches on the way that led to (x, y), from the first to the last."""
+    matches: list[tuple[int, int, int]] = []
     for distance in range(len(history) - 1, -1, -1):
         farthest, diagonal = history[distance], x - y
-        begun = _step(farthest, diagonal, distance) if distance else 0
-        if x > begun:
-            found.append((begun, begun - diagonal, x - begun))
-        if not distance:
-            break
-        inserts = diagonal == -distance or (diagonal != distance and farthest[diagonal - 1] < farthest[diagonal + 1])
-        x, y = (begun, begun - diagonal - 1) if inserts else (begun - 1, begun - diagonal)
-    return found[::-1]
+        inserts = _inserts(farthest, diagonal, distance)
+        start = farthest[diagonal + 1] if inserts else farthest[diagonal - 1] + 1
+        if x > start:
+            matches.append((start, start - diagonal, x - start))
+        x, y = (start, start - diagonal - 1) if inserts else (start - 1, start - diagonal)
+    return matches[::-1]

@@ -1,4 +1,4 @@
-r"""Texts whose lines end with `\r\n`, as agents see them: with `\n`. What an agent writes keeps the text's own line ends."""
+r"""Texts whose lines end with `\r\n` are shown to agents with `\n`. What an agent writes is given the text's own line ends."""
 
 import re
 from bisect import bisect_left
@@ -10,28 +10,31 @@ _LONG_END = re.compile("\r\n")
 
 
 class ShownText:
-    r"""A text together with how it is shown. Without a `\r\n` in it, both are the same."""
+    r"""A text, and the same text as it is shown. The two differ only if the text contains a `\r\n`."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._long_ends = [found.start() - count for count, found in enumerate(_LONG_END.finditer(text))]
-        """Where, in the shown text, a newline stands for two characters."""
+        self._long_ends = [match.start() - count for count, match in enumerate(_LONG_END.finditer(text))]
+        """The positions in the shown text at which a newline stands for two characters."""
         self.shown = text.replace("\r\n", "\n") if self._long_ends else text
 
-    def adapted(self, words: str) -> str:
-        """New words with the line ends that most lines here have, unless the words bring their own."""
-        most = self._long_ends and 2 * len(self._long_ends) >= self.shown.count("\n")
-        return words.replace("\n", "\r\n") if most and "\r\n" not in words else words
+    def adapted(self, new_text: str) -> str:
+        r"""New text with the line ends that most lines here have, unless it has a `\r\n` of its own."""
+        mostly_long = self._long_ends and 2 * len(self._long_ends) >= self.shown.count("\n")
+        return new_text.replace("\n", "\r\n") if mostly_long and "\r\n" not in new_text else new_text
 
-    def meant(self, made: Sequence[TextChange]) -> list[TextChange]:
+    def real_changes(self, shown_changes: Sequence[TextChange]) -> list[TextChange]:
         """Changes of the shown text as changes of the text itself."""
-        return [TextChange(self._real(one.start), self._real(one.end), self.adapted(one.text)) for one in made]
+        return [
+            TextChange(self._real_position(change.start), self._real_position(change.end), self.adapted(change.text))
+            for change in shown_changes
+        ]
 
-    def changes_to(self, wanted: str) -> list[TextChange]:
-        """What makes the text the one that is wanted; a line that stays keeps its end, whichever it is."""
-        if not self._long_ends or "\r\n" in wanted:
-            return changes(self.text, wanted)
-        return self.meant(changes(self.shown, wanted))
+    def changes_to(self, new_text: str) -> list[TextChange]:
+        """What turns the text into `new_text`. A line that stays keeps its line end, whichever it is."""
+        if not self._long_ends or "\r\n" in new_text:
+            return changes(self.text, new_text)
+        return self.real_changes(changes(self.shown, new_text))
 
-    def _real(self, position: int) -> int:
+    def _real_position(self, position: int) -> int:
         return position + bisect_left(self._long_ends, position)

@@ -1,18 +1,18 @@
-"""Two versions of a notebook that began as one, put together cell by cell: what a proposal wants, and what people did meanwhile.
+"""Merges two versions of a notebook that began as one, cell by cell: what a proposal wants, and what people did meanwhile.
 
-By cell ids and texts, not by the history of the shared document: that one is another after a file was loaded anew, and it knows no
-moved cells, only deleted and new ones.
+Cells are matched by their ids and texts, not by the history of the shared document. That history is a new one after a file was loaded
+again, and it knows no moved cells, only deleted and new ones.
 """
 
 import json
-from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from pycrdt import Doc, Text
 
+from cellwright.notebook.differences import longest_ascending
 from cellwright.notebook.textdiff import changed_text, changes, rebase, set_text
 
 NO_METADATA = "{}"
@@ -20,13 +20,13 @@ NO_METADATA = "{}"
 
 @dataclass(frozen=True, slots=True)
 class PlainCell:
-    """What a proposal can change of a cell. Outputs are never its business."""
+    """What a proposal can change of a cell. It never changes outputs."""
 
     id: str
     cell_type: str
     source: str
     metadata: str = NO_METADATA
-    """As JSON with sorted keys, without what passes: when the cell ran, and whether its outputs are trusted."""
+    """As JSON with sorted keys, without what does not last: when the cell ran, and whether its outputs are trusted."""
 
     @property
     def written(self) -> tuple[str, str]:
@@ -39,19 +39,19 @@ Plain = tuple[PlainCell, ...]
 
 
 class Met(StrEnum):
-    """How a proposal and other people's work met in one cell."""
+    """How a proposal and the work of people concern the same cell."""
 
     BOTH = "both"
-    """Both changed its text: both changes are kept."""
+    """Both changed its text, and both changes are kept."""
     KEPT = "kept"
-    """The proposal deletes it, people changed it since: it stays."""
+    """The proposal deletes it, but people changed it since, so it stays."""
     GONE = "gone"
-    """The proposal changes it, people deleted it since: it stays deleted."""
+    """The proposal changes it, but people deleted it since, so it stays deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The notebook that comes out, and the cells in which the two met."""
+    """The merged notebook, and the cells that both versions concern, by their ids."""
 
     cells: Plain
     met: Mapping[str, Met]
@@ -59,30 +59,30 @@ class Merged:
 
 def three_way(base: Plain, mine: Plain, theirs: Plain) -> Merged:
     """`theirs`, with everything in it that was changed from `base` to `mine`."""
-    was, proposed = {cell.id: cell for cell in base}, {cell.id: cell for cell in mine}
+    base_cells, my_cells = {cell.id: cell for cell in base}, {cell.id: cell for cell in mine}
     met: dict[str, Met] = {}
-    kept: dict[str, PlainCell] = {}
+    merged: dict[str, PlainCell] = {}
     for cell in theirs:
-        before, wanted = was.get(cell.id), proposed.get(cell.id)
-        if before is None:
-            kept[cell.id] = cell
-        elif wanted is not None:
-            kept[cell.id] = _combined(before, wanted, cell)
-            if wanted.source != before.source and cell.source not in (before.source, wanted.source):
+        base_cell, my_cell = base_cells.get(cell.id), my_cells.get(cell.id)
+        if base_cell is None:
+            merged[cell.id] = cell
+        elif my_cell is not None:
+            merged[cell.id] = _combined_cell(base_cell, my_cell, cell)
+            if my_cell.source != base_cell.source and cell.source not in (base_cell.source, my_cell.source):
                 met[cell.id] = Met.BOTH
-        elif cell.written != before.written:
-            kept[cell.id] = cell
+        elif cell.written != base_cell.written:
+            merged[cell.id] = cell
             met[cell.id] = Met.KEPT
-    present = {cell.id for cell in theirs}
+    their_ids = {cell.id for cell in theirs}
     for cell in mine:
-        if cell.id not in was:
-            kept.setdefault(cell.id, cell)
-        elif cell.id not in present and cell.written != was[cell.id].written:
+        if cell.id not in base_cells:
+            merged.setdefault(cell.id, cell)
+        elif cell.id not in their_ids and cell.written != base_cells[cell.id].written:
             met[cell.id] = Met.GONE
-    return Merged(tuple(kept[cell_id] for cell_id in _order(base, mine, theirs, kept)), met)
+    return Merged(tuple(merged[cell_id] for cell_id in _merged_order(base, mine, theirs, merged)), met)
 
 
-def _combined(base: PlainCell, mine: PlainCell, theirs: PlainCell) -> PlainCell:
+def _combined_cell(base: PlainCell, mine: PlainCell, theirs: PlainCell) -> PlainCell:
     cell_type = mine.cell_type if mine.cell_type != base.cell_type else theirs.cell_type
     metadata = combined_metadata(base.metadata, mine.metadata, theirs.metadata)
     return PlainCell(base.id, cell_type, combined_text(base.source, mine.source, theirs.source), metadata)
@@ -93,29 +93,26 @@ def combined_metadata(base: str, mine: str, theirs: str) -> str:
     if mine in (base, theirs):
         return theirs
     entries: list[dict[str, object]] = [json.loads(text) for text in (base, mine, theirs)]
-    before, wanted, now = entries
-    changed = {key for key in before | wanted if before.get(key) != wanted.get(key)}
-    return metadata_text({key: value for key, value in now.items() if key not in changed} | _picked(wanted, changed))
-
-
-def _picked(entries: Mapping[str, object], keys: Collection[str]) -> dict[str, object]:
-    return {key: value for key, value in entries.items() if key in keys}
+    base_entries, my_entries, their_entries = entries
+    changed = {key for key in base_entries | my_entries if base_entries.get(key) != my_entries.get(key)}
+    unchanged = {key: value for key, value in their_entries.items() if key not in changed}
+    return metadata_text(unchanged | {key: value for key, value in my_entries.items() if key in changed})
 
 
 def metadata_text(entries: Mapping[str, object]) -> str:
-    """Metadata as a text that is the same for the same entries."""
+    """Metadata as JSON that is the same for the same entries."""
     return json.dumps(entries, sort_keys=True, ensure_ascii=False)
 
 
 def combined_text(base: str, mine: str, theirs: str) -> str:
-    """Both changes of one text, as two people who type in it at the same time would get it."""
+    """The text with both changes, as two people would get it who type in it at the same time."""
     if mine in (base, theirs):
         return theirs
     if theirs == base:
         return mine
-    apart = rebase(changes(base, mine), changes(base, theirs))
-    if apart is not None:
-        return changed_text(theirs, apart)
+    rebased = rebase(changes(base, mine), changes(base, theirs))
+    if rebased is not None:
+        return changed_text(theirs, rebased)
     first: Doc[Any] = Doc(client_id=1)
     text: Text = first.get("text", type=Text)
     text.insert(0, base)
@@ -127,45 +124,33 @@ def combined_text(base: str, mine: str, theirs: str) -> str:
     return str(text)
 
 
-def _order(base: Plain, mine: Plain, theirs: Plain, kept: Mapping[str, PlainCell]) -> list[str]:
-    """Their order, with each cell that the proposal made or moved after the cell it follows there."""
-    was = {cell.id for cell in base}
-    wanted = [cell.id for cell in mine if cell.id in kept]
-    placed = in_order([cell.id for cell in base], [cell_id for cell_id in wanted if cell_id in was])
-    own = {cell_id for cell_id in wanted if cell_id not in placed}
-    order = [cell.id for cell in theirs if cell.id in kept and cell.id not in own]
-    at = {cell_id: index for index, cell_id in enumerate(order)}
-    after: dict[int, list[str]] = {}
-    place = -1
-    for cell_id in wanted:
-        if cell_id in own:
-            after.setdefault(place, []).append(cell_id)
+def _merged_order(base: Plain, mine: Plain, theirs: Plain, merged: Mapping[str, PlainCell]) -> list[str]:
+    """Their order, in which each cell that the proposal added or moved comes after the cell that it follows in the proposal."""
+    base_ids = [cell.id for cell in base]
+    my_ids = [cell.id for cell in mine if cell.id in merged]
+    known_ids = set(base_ids)
+    unmoved = in_order(base_ids, [cell_id for cell_id in my_ids if cell_id in known_ids])
+    added_or_moved = {cell_id for cell_id in my_ids if cell_id not in unmoved}
+    their_ids = [cell.id for cell in theirs if cell.id in merged and cell.id not in added_or_moved]
+    their_index = {cell_id: index for index, cell_id in enumerate(their_ids)}
+    following: dict[int, list[str]] = {}
+    index = -1
+    for cell_id in my_ids:
+        if cell_id in added_or_moved:
+            following.setdefault(index, []).append(cell_id)
         else:
-            place = at[cell_id]
-    made = list(after.get(-1, []))
-    for index, cell_id in enumerate(order):
-        made += [cell_id, *after.get(index, [])]
-    return made
+            index = their_index[cell_id]
+    order = list(following.get(-1, []))
+    for index, cell_id in enumerate(their_ids):
+        order += [cell_id, *following.get(index, [])]
+    return order
 
 
 def in_order(before: Sequence[str], now: Sequence[str]) -> set[str]:
-    """The most of the ids of `now` that stand in the order they had `before`: all others came or were moved."""
+    """As many ids of `now` as stand in the order that they had `before`. All others are new or were moved."""
     rank = {cell_id: index for index, cell_id in enumerate(before)}
     common = [cell_id for cell_id in now if cell_id in rank]
-    ends: list[int] = []
-    last: list[int] = []
-    previous: list[int | None] = []
-    for index, cell_id in enumerate(common):
-        length = bisect_left(ends, rank[cell_id])
-        previous.append(last[length - 1] if length else None)
-        ends[length : length + 1] = [rank[cell_id]]
-        last[length : length + 1] = [index]
-    found: set[str] = set()
-    step = last[-1] if last else None
-    while step is not None:
-        found.add(common[step])
-        step = previous[step]
-    return found
+    return {common[index] for index in longest_ascending([rank[cell_id] for cell_id in common])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +160,7 @@ class CellChange:
     before: PlainCell | None
     after: PlainCell | None
     index: int | None
-    """Where it is before; None for a cell that comes."""
+    """Where it is before; None for an added cell."""
     new_index: int | None
     moved: bool
 
@@ -186,7 +171,7 @@ class CellChange:
 
     @property
     def in_place(self) -> bool:
-        """Whether the cell stays the one it is, and only what is in it changes."""
+        """Whether the cell stays where it is, and only its content changes."""
         return self.before is not None and not {"added", "removed", "retyped", "moved"}.intersection(self.kinds)
 
     @property
@@ -203,14 +188,16 @@ class CellChange:
 
 
 def compare(before: Plain, after: Plain) -> list[CellChange]:
-    """Everything that differs: first what goes, then the rest in the order of `after`."""
-    old = {cell.id: (index, cell) for index, cell in enumerate(before)}
-    new = {cell.id for cell in after}
-    stable = in_order([cell.id for cell in before], [cell.id for cell in after])
-    made = [CellChange(cell, None, index, None, moved=False) for index, cell in old.values() if cell.id not in new]
+    """Everything that differs: first the removed cells, then the rest in the order of `after`."""
+    old_cells = {cell.id: (index, cell) for index, cell in enumerate(before)}
+    new_ids = {cell.id for cell in after}
+    unmoved = in_order([cell.id for cell in before], [cell.id for cell in after])
+    cell_changes = [
+        CellChange(cell, None, index, None, moved=False) for index, cell in old_cells.values() if cell.id not in new_ids
+    ]
     for new_index, cell in enumerate(after):
-        index, was = old.get(cell.id, (None, None))
-        change = CellChange(was, cell, index, new_index, moved=cell.id not in stable)
+        index, old_cell = old_cells.get(cell.id, (None, None))
+        change = CellChange(old_cell, cell, index, new_index, moved=cell.id not in unmoved)
         if change.kinds:
-            made.append(change)
-    return made
+            cell_changes.append(change)
+    return cell_changes

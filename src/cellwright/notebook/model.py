@@ -1,4 +1,4 @@
-"""The one notebook: its cells, their kinds and languages. Parts keep it, formats write it, tools answer from it."""
+"""The one model of a notebook: its cells, their kinds and languages. Parts keep it, formats write it, tools answer from it."""
 
 import hashlib
 from collections.abc import Mapping
@@ -40,29 +40,29 @@ UNCHECKED = Check()
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a notebook, wherever that is kept. Outputs are those of nbformat, as they are."""
+    """A cell of a notebook, wherever the notebook is kept. Its outputs are in nbformat, unchanged."""
 
     kind: Kind
     source: str
     language: str = ""
-    """Of code: its own language; empty means the notebook's. A pad keeps the word that it was given, for prose as well."""
+    """The language of code; empty means the notebook's. A pad keeps the word that a caller gave, also for prose."""
     filename: str = ""
     id: str = ""
     execution_count: int | None = None
     outputs: tuple[JsonObject, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     status: str = "idle"
-    """idle, queued, running, or failed: how its last run stands."""
+    """The state of its last run: idle, queued, running, or failed."""
     tags: tuple[str, ...] = ()
-    """Of a pad's cell. Files have them among the metadata."""
+    """Only cells of pads have them here. Files have them in the metadata."""
     check: Check = UNCHECKED
     index: int = field(default=0, compare=False)
-    """Where it stands, if it was taken out of a notebook."""
+    """Its position in the notebook from which it was taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """A notebook outside of any part: what every format says in its own way, and what every part can be turned into."""
+    """A notebook outside of any part: every format can express it, and every part can be converted into it."""
 
     title: str
     language: str
@@ -148,9 +148,9 @@ def language_named(name: str) -> str:
 
 
 def extension_of(language: str) -> str:
-    known = language_named(language)
-    plain = "".join(letter for letter in known if letter.isascii() and letter.isalnum())
-    return EXTENSIONS.get(known, plain or "txt")
+    name = language_named(language)
+    letters = "".join(letter for letter in name if letter.isascii() and letter.isalnum())
+    return EXTENSIONS.get(name, letters or "txt")
 
 
 def language_of_file(filename: str) -> str:
@@ -160,7 +160,7 @@ def language_of_file(filename: str) -> str:
 
 def mime_of(language: str) -> str:
     """The mime type of a source in this language."""
-    known = language_named(language)
+    name = language_named(language)
     return {
         "markdown": "text/markdown",
         "javascript": "application/javascript",
@@ -171,7 +171,7 @@ def mime_of(language: str) -> str:
         "sql": "application/sql",
         "text": "text/plain",
         "": "text/plain",
-    }.get(known, f"text/x-{''.join(letter for letter in known if letter.isalnum() or letter in '+-.') or 'plain'}")
+    }.get(name, f"text/x-{''.join(letter for letter in name if letter.isalnum() or letter in '+-.') or 'plain'}")
 
 
 def revision_of(source: str) -> str:

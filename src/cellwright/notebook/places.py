@@ -1,6 +1,7 @@
 """Places: what is on a shelf, as the search over everything, the connector and the record of sessions know it.
 
-Every part fills `Findable`, also one whose things are only listed and read. Those with notebooks fill it as part of `notebook.shelf.Shelf`.
+Every part implements `Findable`, also a part whose things are only listed and read. Parts with notebooks implement it within
+`notebook.shelf.Shelf`.
 """
 
 import hashlib
@@ -15,7 +16,7 @@ from cellwright.core.types import Call
 from cellwright.notebook.model import Notebook
 
 MOST_INDEXED = 5_000
-"""Places of one collection; what was changed last comes first."""
+"""How many places of one collection are indexed; what was changed last comes first."""
 NOT_TEXT = frozenset(
     {
         "png", "jpg", "jpeg", "gif", "webp", "ico", "bmp", "tif", "tiff", "pdf", "zip", "gz", "bz2", "xz", "zst", "tar", "tgz",
@@ -38,19 +39,19 @@ class PlaceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Something on a shelf as it was when it was listed or named: another mark means other contents."""
+    """Something on a shelf as it was when it was listed or named. Another mark means other contents."""
 
     kind: PlaceKind
     id: str
     mark: str = ""
     size: int = 0
     uri: str = ""
-    """Reads it; empty where that is not known yet."""
+    """The address that reads it; empty where that is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The places of a collection, most wanted first. `left_out` is how many more there are than are indexed."""
+    """The places of a collection, the most useful first. `left_out` counts those that are not indexed."""
 
     places: Sequence[Place]
     left_out: int = 0
@@ -58,91 +59,91 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is to be found of a place: a notebook by its cells, a text by its lines; nothing if it is gone, or holds no text."""
+    """What the search reads of a place: a notebook by its cells, a text by its lines; nothing if it is gone or has no text."""
 
     place: Place
     content: Notebook | str | None
     title: str
     namespace: str = ""
     part: str = ""
-    """Of what was found: the cell or the line that `content` is. Empty means the whole."""
+    """The cell or the line of a hit that `content` is. Empty means the whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a caller goes on reading what was found."""
+    """Where a caller can read more of a hit."""
 
     uri: str
-    """Reads the part that was found."""
+    """The address that reads the part that was found."""
     whole: str
-    """Reads all of it, as text, where there is such a resource; else the same as `uri`."""
+    """The address that reads all of it as text, where there is such a resource; else the same as `uri`."""
     path: str | None = None
-    """Of a notebook or a file, as the tools for them take it."""
+    """The path of a notebook or a file, as its tools take it."""
     cell_id: str | None = None
     line: int | None = None
     title: str = ""
-    """What it is called, where neither its path nor the title it has in the index is that."""
+    """Its title, where that is neither its path nor the title in the index."""
 
 
 class Collection(Protocol):
-    """Places that nobody puts into the index by themselves: the search goes through them."""
+    """Places that no part puts into the index by itself. The search goes through them."""
 
     @property
     def tenant(self) -> str:
-        """Under whose name they are in the index."""
+        """The tenant under whose name they are in the index."""
         ...
 
     @property
     def kinds(self) -> tuple[PlaceKind, ...]:
-        """What is known of these kinds, and is not listed any more, is gone."""
+        """Whatever the index has of these kinds and is not listed any more is gone."""
         ...
 
     @property
     def keep_seconds(self) -> float | None:
-        """After so long without being looked at, what is known is forgotten, whoever it belongs to; None means never."""
+        """How long the index keeps places that nobody looks at, whoever they belong to; None means for ever."""
         ...
 
     async def inventory(self) -> Inventory: ...
 
     async def read(self, places: Sequence[Place]) -> list[Reading]:
-        """Some of what was listed, a slice at a time."""
+        """Read some of the places that were listed."""
         ...
 
 
 class Findable(Protocol):
-    """What of a part can be found."""
+    """The things of a part that can be found."""
 
     kinds: Mapping[PlaceKind, str]
-    """What there is, each with the name under which the index has it; empty for what is each caller's own."""
+    """The kinds of things, each with the tenant under which the index has it; empty for things that belong to one caller."""
 
     def collection(self, call: Call) -> Collection | None:
-        """What the search has to go through; None where the part keeps the index up by itself."""
+        """What the search has to go through; None where the part keeps the index up to date by itself."""
         ...
 
-    async def address(self, found: Reading) -> Address: ...
+    async def address(self, reading: Reading, /) -> Address: ...
 
 
 class Naming(Protocol):
-    """How calls of tools name places."""
+    """How the calls of tools name places."""
 
     def arguments(self, tool: str) -> Sequence[str]:
-        """The arguments of a tool that name places here, first the one that matters most."""
+        """The arguments of a tool that name places here, the most important first."""
         ...
 
     def named(self, name: str) -> Place | None:
-        """The place that such an argument names, whether or not there is anything; None if it names none."""
+        """The place that such an argument names, whether or not anything is there; None if it names no place."""
         ...
 
 
 def newest(places: Sequence[tuple[Any, Place]], left_out: int = 0) -> Inventory:
-    """Notebooks first, then what was changed last, as many as are indexed."""
-    ordered = sorted(places, key=lambda one: (one[1].kind is PlaceKind.NOTEBOOK, one[0]), reverse=True)
-    kept = [place for _, place in ordered[:MOST_INDEXED]]
-    return Inventory(kept, left_out + len(ordered) - len(kept))
+    """The places to index, each given with when it was changed: notebooks first, then what was changed last."""
+    ordered = sorted(places, key=lambda dated: (dated[1].kind is PlaceKind.NOTEBOOK, dated[0]), reverse=True)
+    indexed = [place for _, place in ordered[:MOST_INDEXED]]
+    return Inventory(indexed, left_out + len(ordered) - len(indexed))
 
 
 def is_findable(path: str) -> bool:
-    """Whether a file, by its name, holds text and is meant to be seen."""
+    """Whether a file, by its name, contains text and is not hidden."""
     name = path.rpartition("/")[2].lower()
     hidden = path.startswith(".") or "/." in path
     return not hidden and extension(name) not in NOT_TEXT and not name.endswith((".min.js", ".min.css"))
@@ -153,12 +154,12 @@ def extension(path: str) -> str:
 
 
 def cell_of(part: str) -> str | None:
-    """The id of the cell that a part is; None for the whole, and for a cell that has no id."""
+    """The id of the cell that this part is; None for the whole, and for a cell that has no id."""
     return part if part and not part.startswith("#") else None
 
 
 def files_tenant(root: Path) -> str:
-    """Under whose name the index has the files of a folder, and the notebooks among them."""
+    """The tenant under which the index has the files of a folder, and the notebooks among them."""
     return f"workspace:{digest(os.path.realpath(root))}"
 
 

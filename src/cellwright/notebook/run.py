@@ -1,4 +1,4 @@
-"""Running code, as a part sees it that does not know what runs it."""
+"""Running code, for parts that do not know what runs it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -91,7 +91,7 @@ class Run(Protocol):
 
     @property
     def mark(self) -> object:
-        """Something cheap that differs once the run has got further."""
+        """A value that is cheap to get and differs once the run has got further."""
         ...
 
     def view(self) -> RunView: ...
@@ -106,21 +106,21 @@ class Run(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """Outputs as a model reads them: cleaned, cut, pictures apart."""
+class ShownOutputs:
+    """Outputs as a model reads them: cleaned, cut, and with the pictures apart."""
 
     outputs: list[JsonObject]
     pictures: list[Image]
     truncated: bool
     hidden: int
-    """How many hidden characters were taken out."""
+    """How many hidden characters were removed."""
 
 
 class Kernels(Protocol):
     """Kernels that belong to no file."""
 
     async def start(self, call: Call, language: str) -> str:
-        """A new kernel for this language, by its id; NoKernel if there is none to start."""
+        """Start a kernel for this language and return its id; NoKernel if none is installed."""
         ...
 
     async def alive(self, call: Call, kernel_id: str) -> bool: ...
@@ -128,7 +128,7 @@ class Kernels(Protocol):
     async def submit(self, call: Call, kernel_id: str, cells: Sequence[CodeToRun]) -> Run: ...
 
     async def shut_down(self, kernel_id: str) -> None:
-        """End a kernel if it can be reached; never an error, and nothing is started for it."""
+        """End a kernel if it can be reached. Never raises, and starts nothing to reach it."""
         ...
 
     async def show(
@@ -138,6 +138,6 @@ class Kernels(Protocol):
         characters: int,
         pictures: int,
         links: Sequence[str] = (),
-    ) -> Shown:
-        """At most `characters` of each output and so many pictures. `links` are the addresses of the outputs, where they have one."""
+    ) -> ShownOutputs:
+        """At most `characters` of each output, and at most `pictures` pictures. `links` are the addresses of outputs that have one."""
         ...

@@ -13,7 +13,7 @@ LONGEST_TITLE = 200
 
 @dataclass(frozen=True, slots=True)
 class HeldRow:
-    """What is stored need not be kept open."""
+    """A stored notebook, which need not be kept open."""
 
     is_open: bool = True
 

@@ -1,7 +1,7 @@
-"""The port that every part with notebooks fills once: what it has, how it is addressed, read, written and looked at.
+"""The port that every part with notebooks implements: what it has, how it is addressed, read, written and looked at.
 
-The page, conversions between parts, keeping, the search over everything and the record of sessions are written against it, once for all
-parts.
+The page, conversions between parts, keeping, the search over everything and the record of sessions use this port alone, so that they work
+for all parts.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from cellwright.notebook.places import Findable, Naming
 
 JsonObject = dict[str, Any]
 OVERWRITE_HINT = "give another place, or overwrite: true"
-"""Where there is something already."""
+"""The hint where a place is not free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A notebook off its shelf, the address it has there, and in words what of it is not in the notebook."""
+    """A notebook read from its shelf, its address there, and sentences that say what was lost on the way."""
 
     notebook: Notebook
     uri: str
@@ -44,7 +44,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Where a notebook is now, in words what that shelf does not have of it, and what else to know."""
+    """Where a notebook was written, sentences that say what the shelf cannot keep of it, and other notes."""
 
     path: str
     uri: str
@@ -57,12 +57,12 @@ class Sheet(Protocol):
 
     @property
     def about(self) -> JsonObject:
-        """kind, title, language, live, lab, and whatever else stands above the cells."""
+        """kind, title, language, live, lab, and whatever else is shown above the cells."""
         ...
 
     @property
     def names(self) -> Sequence[str]:
-        """The names of all cells in order, each once."""
+        """The names of all cells in order, without duplicates."""
         ...
 
     def entry(self, index: int) -> JsonObject:
@@ -79,7 +79,7 @@ class HeldNotebook(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """False when it must be opened again to hear of its changes."""
+        """False if it must be opened again before its changes can be heard."""
         ...
 
     def people(self) -> list[JsonObject]: ...
@@ -90,13 +90,13 @@ class Shelf(Findable, Naming, Protocol):
 
     scheme: str
     shape: str
-    """What addresses look like, for people."""
+    """The shape of addresses, for people."""
     example: str
-    """An address where a notebook stays for good; empty if none does."""
+    """An example of an address where a notebook stays for good; empty if there is none."""
     shared: bool
-    """Whether a notebook is the same to everybody who may read, as opposed to each caller's own."""
+    """Whether everybody who may read sees the same notebooks, as opposed to each caller their own."""
     exact: bool
-    """Whether a change of a cell is announced under the cell's own URI; otherwise all cells are compared."""
+    """Whether a change of a cell is announced under the cell's own URI. If not, all cells are compared."""
 
     def has(self, address: str) -> bool:
         """Whether this is an address of a notebook here, by its shape."""
@@ -111,15 +111,15 @@ class Shelf(Findable, Naming, Protocol):
         ...
 
     async def cards(self, call: Call) -> tuple[Sequence[Card], bool]:
-        """What there is for this caller, and whether there is more than that."""
+        """The notebooks that this caller has, and whether there are more than these."""
         ...
 
     async def resolve(self, call: Call, uri: str) -> str:
-        """The one URI under which changes are announced; InvalidUri or NotFound if it is none."""
+        """The canonical URI, under which changes are announced; InvalidUri or NotFound if there is none."""
         ...
 
     async def read(self, call: Call, address: str, format_name: str | None = None) -> Taken:
-        """All of a notebook. `format_name` is for a file whose name does not tell."""
+        """Read a whole notebook. `format_name` is for a file whose name does not tell its format."""
         ...
 
     async def write(self, call: Call, address: str, notebook: Notebook, *, over: bool = False) -> Put:
@@ -127,7 +127,7 @@ class Shelf(Findable, Naming, Protocol):
         ...
 
     def hold(self, call: Call, uri: str) -> AbstractAsyncContextManager[HeldNotebook]:
-        """Keep it open as long as somebody looks: then its changes are announced."""
+        """Keep it open as long as somebody looks at it, so that its changes are announced."""
         ...
 
     def open(self, call: Call, uri: str) -> AbstractAsyncContextManager[Sheet]: ...

@@ -1,4 +1,4 @@
-"""The smallest change from one text to another, so that people who type in the same text keep their characters."""
+"""The smallest change from one text to another, so that people who type in the same text lose no characters."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from cellwright.core.text.sight import pictured
 from cellwright.notebook.differences import replaced, unified
 
 PASSAGE_WORK = 20_000
-"""Steps for the characters of one passage whose lines differ."""
+"""The steps spent on the characters of one passage whose lines differ."""
 CHARACTER_WORK = 200_000
-"""Steps for the characters of all of them; after that, passages are replaced as a whole."""
+"""The steps spent on the characters of all passages. After that, passages are replaced as a whole."""
 MOST_CHANGES = 2_000
-"""Of one text in one edit, each by itself; more are made as one."""
+"""How many changes of one text are made one by one. More than these are made as one change."""
 SHOWN_LINES = 200
 SHOWN_CHARACTERS = 8_000
 LOOKED_AT_LINES = 2_000
@@ -32,7 +32,7 @@ class TextChange:
 
 
 def _common_prefix(old: str, new: str) -> int:
-    """By halving: slices are compared at C speed, which matters for texts of megabytes."""
+    """Found by halving: slices are compared at C speed, which matters for texts of megabytes."""
     low, high = 0, min(len(old), len(new))
     while low < high:
         middle = (low + high + 1) // 2
@@ -68,89 +68,85 @@ def changes(old: str, new: str) -> list[TextChange]:
 
 def _by_lines(a: str, b: str, base: int) -> Iterator[TextChange]:
     a_lines, b_lines = a.splitlines(keepends=True), b.splitlines(keepends=True)
-    starts = [base, *accumulate(map(len, a_lines), initial=base)][1:]
+    starts = list(accumulate(map(len, a_lines), initial=base))
     work = CHARACTER_WORK
     for lines in replaced(a_lines, b_lines):
         old, new = "".join(a_lines[lines.start : lines.end]), "".join(b_lines[lines.new_start : lines.new_end])
-        size = len(old) + len(new)
-        if old and new and size <= min(work, PASSAGE_WORK):
-            work -= size
-            yield from _by_characters(old, new, starts[lines.start])
-        else:
-            yield TextChange(starts[lines.start], starts[lines.start] + len(old), new)
-
-
-def _by_characters(a: str, b: str, base: int) -> Iterator[TextChange]:
-    for characters in replaced(a, b, PASSAGE_WORK):
-        new = b[characters.new_start : characters.new_end]
-        yield TextChange(base + characters.start, base + characters.end, new)
+        start, size = starts[lines.start], len(old) + len(new)
+        if not old or not new or size > min(work, PASSAGE_WORK):
+            yield TextChange(start, start + len(old), new)
+            continue
+        work -= size
+        for letters in replaced(old, new, PASSAGE_WORK):
+            new_letters = new[letters.new_start : letters.new_end]
+            yield TextChange(start + letters.start, start + letters.end, new_letters)
 
 
 def byte_offset(text: str, position: int) -> int:
-    """Where character `position` begins in the UTF-8 form of `text`: the unit in which a shared text counts."""
+    """Where character `position` begins in the UTF-8 form of `text`. A shared text counts in bytes."""
     return position if text.isascii() else len(text[:position].encode("utf-8"))
 
 
-def apply(shared: Text, old: str, made: Sequence[TextChange]) -> None:
-    """Make `made` in `shared`, whose text is `old`. Call inside a transaction, without an await since `old` was read."""
-    if len(made) > MOST_CHANGES:
-        # So many single changes would hold everybody up; what lies between them is replaced by itself.
-        start, end = made[0].start, made[-1].end
-        shifted = [TextChange(change.start - start, change.end - start, change.text) for change in made]
-        made = [TextChange(start, end, changed_text(old[start:end], shifted))]
+def apply(shared: Text, old: str, edits: Sequence[TextChange]) -> None:
+    """Make these edits in `shared`, whose text is `old`. Call inside a transaction, without an await since `old` was read."""
+    if len(edits) > MOST_CHANGES:
+        # So many single edits would hold everybody up, so everything from the first to the last is replaced at once.
+        start, end = edits[0].start, edits[-1].end
+        shifted = [TextChange(edit.start - start, edit.end - start, edit.text) for edit in edits]
+        edits = [TextChange(start, end, changed_text(old[start:end], shifted))]
     ascii_only = old.isascii()
     offsets: list[tuple[int, int]] = []
-    characters = count = 0
-    for change in made:
+    position = offset = 0
+    for edit in edits:
         if ascii_only:
-            offsets.append((change.start, change.end))
+            offsets.append((edit.start, edit.end))
             continue
-        count += len(old[characters : change.start].encode("utf-8"))
-        length = len(old[change.start : change.end].encode("utf-8"))
-        offsets.append((count, count + length))
-        characters, count = change.end, count + length
+        offset += len(old[position : edit.start].encode("utf-8"))
+        length = len(old[edit.start : edit.end].encode("utf-8"))
+        offsets.append((offset, offset + length))
+        position, offset = edit.end, offset + length
     # From the end, so that the offsets before stay valid.
-    for (start, end), change in zip(reversed(offsets), reversed(made), strict=True):
+    for (start, end), edit in zip(reversed(offsets), reversed(edits), strict=True):
         if end > start:
             del shared[start:end]
-        if change.text:
-            shared.insert(start, change.text)
+        if edit.text:
+            shared.insert(start, edit.text)
 
 
-def changed_text(text: str, made: Sequence[TextChange]) -> str:
-    """The text after these changes, which are in ascending order."""
+def changed_text(text: str, edits: Sequence[TextChange]) -> str:
+    """The text after these edits, which are in ascending order."""
     parts: list[str] = []
     position = 0
-    for change in made:
-        parts += [text[position : change.start], change.text]
-        position = change.end
+    for edit in edits:
+        parts += [text[position : edit.start], edit.text]
+        position = edit.end
     return "".join([*parts, text[position:]])
 
 
 def set_text(shared: Text, new: str) -> list[TextChange]:
     """Make the shared text equal `new` with the least change. Call inside a transaction."""
     old = str(shared)
-    made = changes(old, new)
-    apply(shared, old, made)
-    return made
+    edits = changes(old, new)
+    apply(shared, old, edits)
+    return edits
 
 
-def rebase(made: Sequence[TextChange], others: Sequence[TextChange]) -> list[TextChange] | None:
-    """`made`, shifted to where it belongs after `others` were made to the same text; None where they touch."""
-    moved: list[TextChange] = []
-    for change in made:
+def rebase(edits: Sequence[TextChange], others: Sequence[TextChange]) -> list[TextChange] | None:
+    """The edits, shifted to where they belong once `others` were made to the same text; None if any of them overlap."""
+    shifted: list[TextChange] = []
+    for edit in edits:
         shift = 0
         for other in others:
-            if other.end <= change.start:
+            if other.end <= edit.start:
                 shift += len(other.text) - (other.end - other.start)
-            elif other.start < change.end:
+            elif other.start < edit.end:
                 return None
-        moved.append(TextChange(change.start + shift, change.end + shift, change.text))
-    return moved
+        shifted.append(TextChange(edit.start + shift, edit.end + shift, edit.text))
+    return shifted
 
 
 def difference(before: str | None, now: str) -> str:
-    """What has changed, for the one who saw `before`; all of the text where that is not known."""
+    """What has changed, for somebody who saw `before`; the beginning of the text if that is not known."""
     if before is None:
         return pictured(now[:SHOWN_CHARACTERS])
     return "\n".join(unified(_lines(before), _lines(now), names=("as you saw it", "as it is"))[:SHOWN_LINES])
@@ -160,16 +156,16 @@ def _lines(text: str) -> list[str]:
     return pictured(text.replace("\r\n", "\n")).splitlines()
 
 
-def nearest_line(wanted: str, text: str) -> str:
-    """The line that has most in common with the first line that is wanted, by the letters that stand together; empty if little is."""
-    first = next((line for line in wanted.splitlines() if line.strip()), "").strip()[:LOOKED_AT_CHARACTERS]
-    shapes = _trigrams(first)
-    best, likeness = "", LEAST_ALIKE
+def nearest_line(passage: str, text: str) -> str:
+    """The line of the text that is most like the first line of the passage, by their trigrams; empty if none is much like it."""
+    first_line = next((line for line in passage.splitlines() if line.strip()), "").strip()[:LOOKED_AT_CHARACTERS]
+    passage_trigrams = _trigrams(first_line)
+    best, best_likeness = "", LEAST_ALIKE
     for line in text.splitlines()[:LOOKED_AT_LINES]:
-        found = _trigrams(line.strip()[:LOOKED_AT_CHARACTERS])
-        alike = 2 * len(shapes & found) / (len(shapes) + len(found) or 1)
-        if alike > likeness:
-            best, likeness = line, alike
+        trigrams = _trigrams(line.strip()[:LOOKED_AT_CHARACTERS])
+        likeness = 2 * len(passage_trigrams & trigrams) / (len(passage_trigrams) + len(trigrams) or 1)
+        if likeness > best_likeness:
+            best, best_likeness = line, likeness
     return best
 
 

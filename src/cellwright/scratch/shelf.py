@@ -11,7 +11,7 @@ from cellwright.core.text.clean import clean
 from cellwright.core.text.counting import counted
 from cellwright.core.text.sight import cut_for_people
 from cellwright.core.types import Call
-from cellwright.notebook.formats.losses import difference, told
+from cellwright.notebook.formats.losses import difference, reported_losses
 from cellwright.notebook.model import Cell, Notebook, language_named, revision_of
 from cellwright.notebook.places import Address, Place, PlaceKind, Reading, cell_of
 from cellwright.notebook.sheet import LONGEST_TITLE, MOST_SOURCE, HeldRow, StoredSheet, moment
@@ -129,7 +129,7 @@ class PadShelf:
         lost = await asyncio.to_thread(difference, notebook, notebook_of(view.pad, view.cells), "a pad")
         uri = f"{PREFIX}{view.pad.id}"
         evicted = [f"the pad {pad} went to make room" for pad in created.evicted]
-        return Put(uri, uri, tuple(told((), lost)), tuple(evicted))
+        return Put(uri, uri, tuple(reported_losses((), lost)), tuple(evicted))
 
 
 def _split(address: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from cellwright.core.errors import CellwrightError, InvalidUri
 from cellwright.core.text.clean import clean
 from cellwright.core.text.sight import cut_for_people
 from cellwright.core.types import Call
-from cellwright.notebook.formats.losses import difference, told
+from cellwright.notebook.formats.losses import difference, reported_losses
 from cellwright.notebook.model import Cell, Kind, Notebook, revision_of
 from cellwright.notebook.places import Address, Inventory, Place, PlaceKind, Reading, cell_of
 from cellwright.notebook.sheet import LONGEST_TITLE, MOST_SOURCE, HeldRow, StoredSheet, moment
@@ -109,7 +109,7 @@ class ThinkingShelf:
         view, notes = await self._thinking.import_notebook(call, notebook)
         stored = await self._thinking.whole(call, view.notebook.id)
         lost = await asyncio.to_thread(difference, notebook, stored, "a thinking notebook")
-        return Put(view.notebook.uri, view.notebook.uri, tuple(told((), lost)), tuple(notes))
+        return Put(view.notebook.uri, view.notebook.uri, tuple(reported_losses((), lost)), tuple(notes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""The page: what the agents are doing, for people to look at. Knows `core` only; what it shows is given to it by small protocols."""
+"""The page that shows people what the agents do. It knows `core` and the notebook's ports; the program implements these."""

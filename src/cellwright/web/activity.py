@@ -1,4 +1,4 @@
-"""The tool calls of each caller, as they begin and end: the last ones, in memory."""
+"""The latest tool calls of each caller, kept in memory, from their beginning to their end."""
 
 import time
 from collections import deque
@@ -29,7 +29,7 @@ class ActivityEntry:
     error: str = ""
 
     def as_json(self) -> dict[str, object]:
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             "n": self.n,
             "id": self.id,
             "tool": self.tool,
@@ -40,50 +40,44 @@ class ActivityEntry:
             "tokens": self.tokens,
             "thing": self.thing,
         }
-        return {**told, "error": self.error} if self.error else told
+        return {**fields, "error": self.error} if self.error else fields
 
 
-Told = Callable[[str, ActivityEntry], None]
-"""Whose call, and how it stands."""
+OnCall = Callable[[str, ActivityEntry], None]
+"""Is given the caller's id and the call, each time a call begins or ends."""
 
 
 class Activity:
-    """Told of every call when it begins and when it ends. Never waits, never fails."""
+    """Is told of every call when it begins and when it ends. Never waits, never fails."""
 
-    def __init__(self, told: Told, clock: Callable[[], float] = time.time) -> None:
-        self._told = told
+    def __init__(self, on_call: OnCall, clock: Callable[[], float] = time.time) -> None:
+        self._on_call = on_call
         self._clock = clock
         self._calls: dict[str, deque[ActivityEntry]] = {}
 
     def began(self, call: Call, tool: str, thing: str | None) -> ActivityEntry:
         owner = call.principal.id
-        calls = self._of(owner)
-        # Counted for each caller: a number must not tell how busy the others are.
+        calls = self._calls.pop(owner, None) or deque[ActivityEntry](maxlen=KEPT_CALLS)
+        # Moved to the end, so that the callers at the beginning were silent longest and are forgotten first.
+        self._calls[owner] = calls
+        if len(self._calls) > MOST_CALLERS:
+            del self._calls[next(iter(self._calls))]
+        # Each caller's calls are numbered apart: a number must not tell how busy the others are.
         number = calls[-1].n + 1 if calls else 1
         entry = ActivityEntry(number, call.request_id, tool, call.client[:80], self._clock(), thing)
         calls.append(entry)
-        self._told(owner, entry)
+        self._on_call(owner, entry)
         return entry
 
-    def ended(self, call: Call, entry: ActivityEntry, outcome: str, seconds: float, said: str, tokens: int) -> None:
-        """`said` is the first text of the answer, `tokens` what all its texts cost the model."""
+    def ended(self, call: Call, entry: ActivityEntry, outcome: str, seconds: float, text: str, tokens: int) -> None:
+        """`text` is the first text of the answer, `tokens` what all its texts cost the model."""
         entry.outcome, entry.ms = outcome, seconds * 1000
         if outcome != "cancelled":
             entry.tokens = tokens
         if outcome not in {"ok", "failed", "cancelled"}:
-            entry.error = said[:300]
-        self._told(call.principal.id, entry)
+            entry.error = text[:300]
+        self._on_call(call.principal.id, entry)
 
     def of(self, owner: str) -> list[ActivityEntry]:
         """The last calls of one caller, newest first."""
         return list(reversed(self._calls.get(owner, ())))
-
-    def _of(self, owner: str) -> deque[ActivityEntry]:
-        calls = self._calls.pop(owner, None)
-        if calls is None:
-            calls = deque[ActivityEntry](maxlen=KEPT_CALLS)
-        # At the end, so that the first callers are the longest silent, and the first to be forgotten.
-        self._calls[owner] = calls
-        if len(self._calls) > MOST_CALLERS:
-            del self._calls[next(iter(self._calls))]
-        return calls

@@ -1,4 +1,4 @@
-"""The notebook view for chats (MCP Apps): one document without anything outside of it, made from the page's own files."""
+"""The notebook view for chats (MCP Apps): one document that loads nothing, made from the page's own files."""
 
 import re
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _IMPORT = re.compile(r"^import \{[^}]*\} from \"\./cells\.js\";\n", re.MULTILINE
 
 
 def notebook_view(assets: Path = ASSETS) -> str:
-    """The view as one file. Nothing can be imported there, so the module that it shares with the page is put before it."""
+    """The view as one file. A view cannot import modules, so the module that it shares with the page is put before its script."""
 
     def text(name: str) -> str:
         return (assets / name).read_text(encoding="utf-8")
@@ -25,7 +25,7 @@ def notebook_view(assets: Path = ASSETS) -> str:
 
 
 class ViewResources:
-    """`ui://`: what hosts with MCP Apps show beside the results of tools. Named by the tools, so not listed."""
+    """`ui://`: what hosts with MCP Apps show beside the results of tools. The tools name these resources, so they are not listed."""
 
     scheme = "ui"
 
@@ -40,7 +40,7 @@ class ViewResources:
         del call
         if uri != NOTEBOOK_VIEW:
             raise NotFound(f"no resource {uri[:200]}", hint=f"there is {NOTEBOOK_VIEW}")
-        # No domains: the view asks nobody but its host for anything.
+        # It names no domains, because the view asks only its host.
         return (Content(notebook_view(), VIEW_MIME, {"ui": {"prefersBorder": True}}),)
 
     async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:

@@ -1,6 +1,6 @@
-"""What happens, as server-sent events: each caller has a channel of their own, so nobody can hear of another's doings.
+"""Server-sent events about what happens. Each caller has a channel of their own, so nobody hears what another does.
 
-A channel keeps its last events: a viewer that comes back with the id of the last one it saw is given the rest, or told to begin anew.
+A channel keeps its last events. A viewer that comes back with the id of the last event it saw is sent the rest, or told to begin again.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ class Event:
     name: str
     data: bytes
     uri: str = ""
-    """Only those who look at this document are told; empty: everybody of the channel."""
+    """Only viewers of this document are sent the event; empty means every viewer of the channel."""
 
 
 class Viewer:
-    """One open stream. What it has not read yet is kept for it, up to a bound; then it is told to begin anew."""
+    """One open stream. What it has not read yet is kept for it, up to a limit; over that it is told to begin again."""
 
     def __init__(self, uri: str, run: str) -> None:
         self.uri = uri
@@ -55,7 +55,7 @@ class Viewer:
         self._awake.set()
 
     async def pieces(self) -> AsyncGenerator[bytes]:
-        """What there is to send, as it comes, until the viewer is ended."""
+        """The bytes to send, as they come, until the viewer is ended."""
         while not self.ended:
             if self._pending:
                 piece = b"".join(self._pending)
@@ -73,12 +73,12 @@ class Viewer:
 class _Channel:
     def __init__(self) -> None:
         self.last = 0
-        self.kept: deque[tuple[int, Event]] = deque(maxlen=KEPT_EVENTS)
+        self.events: deque[tuple[int, Event]] = deque(maxlen=KEPT_EVENTS)
         self.viewers: set[Viewer] = set()
 
     def put(self, event: Event) -> None:
         self.last += 1
-        self.kept.append((self.last, event))
+        self.events.append((self.last, event))
         for viewer in self.viewers:
             viewer.offer(self.last, event)
 
@@ -93,15 +93,15 @@ class PageFeed:
         self._closed = False
 
     def listeners(self) -> list[str]:
-        """Those who look at this moment."""
+        """The callers who have a stream open at this moment."""
         return [owner for owner, channel in self._channels.items() if channel.viewers]
 
     def knows(self, owner: str) -> bool:
-        """Whether anything is kept or passed on for them: not before they have looked once."""
+        """Whether events are kept and sent for this caller. They are from the first time the caller looks."""
         return owner in self._channels
 
     def publish(self, name: str, data: object, *, owner: str | None = None, uri: str = "") -> None:
-        """Tell one caller, or everybody. Encoded once, whoever listens."""
+        """Tell one caller, or everybody. The data is encoded once, however many listen."""
         channels = (
             list(self._channels.values())
             if owner is None
@@ -117,7 +117,7 @@ class PageFeed:
 
     def open(self, owner: str, uri: str, last_seen: str) -> Viewer:
         """A new stream, beginning with what was missed since `last_seen`."""
-        channel = self._channel(owner)
+        channel = self._channel_of(owner)
         if len(channel.viewers) >= MOST_VIEWERS:
             raise LimitReached(f"{MOST_VIEWERS} pages are open already", hint="close some of them")
         viewer = Viewer(uri, self._run)
@@ -127,7 +127,7 @@ class PageFeed:
             viewer.offer(channel.last, hello)
             viewer.offer(channel.last, Event("reset", b"{}"))
         else:
-            # With the number before what follows: whoever is cut off after the greeting has missed nothing.
+            # The greeting has the number before the first missed event: who is cut off after it misses nothing.
             viewer.offer(missed[0][0] - 1 if missed else channel.last, hello)
             for number, event in missed:
                 viewer.offer(number, event)
@@ -137,7 +137,7 @@ class PageFeed:
         return viewer
 
     def tell(self, viewer: Viewer, name: str, data: object, owner: str) -> None:
-        """Tell one viewer something that is no event of the channel."""
+        """Tell one viewer something that the channel does not keep."""
         viewer.offer(self._channels[owner].last, Event(name, to_json(data)))
 
     def leave(self, owner: str, viewer: Viewer) -> None:
@@ -146,28 +146,28 @@ class PageFeed:
             self._channels[owner].viewers.discard(viewer)
 
     def close(self) -> None:
-        """End every stream; those that come later end at once."""
+        """End every stream. Streams that are opened later end at once."""
         self._closed = True
         for channel in self._channels.values():
             for viewer in channel.viewers:
                 viewer.end()
 
-    def _channel(self, owner: str) -> _Channel:
+    def _channel_of(self, owner: str) -> _Channel:
         channel = self._channels.pop(owner, None) or _Channel()
         self._channels[owner] = channel
         if len(self._channels) > MOST_CHANNELS:
-            unused = next((name for name, one in self._channels.items() if not one.viewers and name != owner), None)
+            unused = next((name for name, other in self._channels.items() if not other.viewers and name != owner), None)
             if unused is not None:
                 del self._channels[unused]
         return channel
 
     def _missed(self, channel: _Channel, last_seen: str) -> list[tuple[int, Event]] | None:
-        """What came after that event; None if that is not known any more."""
+        """The events after the last one that was seen; None if they are not kept any more."""
         run, _, number = last_seen.rpartition("-")
         if run != self._run or not (number.isascii() and number.isdigit() and len(number) <= 15):  # noqa: PLR2004
             return None
-        seen = int(number)
-        first = channel.kept[0][0] if channel.kept else channel.last + 1
-        if seen > channel.last or seen < first - 1:
+        last_number = int(number)
+        first_number = channel.events[0][0] if channel.events else channel.last + 1
+        if last_number > channel.last or last_number < first_number - 1:
             return None
-        return [(n, event) for n, event in channel.kept if n > seen]
+        return [(n, event) for n, event in channel.events if n > last_number]

@@ -1,7 +1,7 @@
 """HTML and SVG outputs as documents of their own, for a frame that may do nothing.
 
-The browser is told to treat them as of no origin, to run nothing and to load nothing. What could ask for more than that is taken
-out beforehand, so that nothing has to be refused; the frame's policy does not rely on it.
+The frame's policy makes the browser treat them as of no origin, run nothing and load nothing. Whatever would need more than that is
+removed before, so that the browser has nothing to refuse. The policy does not rely on it.
 """
 
 import re
@@ -26,13 +26,13 @@ STYLE = (
     "td,th{padding:.25em .6em;text-align:right;border:0 solid #8884;border-bottom-width:1px}"
     "img,svg{max-width:100%;height:auto}"
 )
-# Gone with all that is in them.
+# Removed with all that is in them.
 DROPPED = frozenset(
     ["applet", "audio", "canvas", "dialog", "embed", "frame", "frameset", "noscript", "object", "portal", "select", "template", "video"]
 )  # fmt: skip
-# Here tags mean nothing until the end of the element. All of them are gone but styles.
+# In these elements tags mean nothing until the element ends. All of them are removed but styles.
 RAW = frozenset(["iframe", "noembed", "noframes", "plaintext", "script", "style", "textarea", "title", "xmp"])
-# Gone alone: they fetch, move on, or end the document.
+# Only the tags are removed, not what is between them: they fetch, lead elsewhere, or end the document.
 SKIPPED = frozenset(
     ["animate", "animatemotion", "animatetransform", "area", "base", "body", "button", "discard", "feimage",
      "foreignobject", "form", "handler", "head", "html", "input", "link", "listener", "meta", "param", "set",
@@ -70,96 +70,99 @@ def frame(html: str) -> bytes:
 
 
 def harmless(html: str) -> str:
-    """The HTML without what runs, fetches, or leads away, written anew: nothing of it is passed on as it was spelt.
+    """The HTML without what runs, fetches, or leads elsewhere. It is written anew: nothing is passed on as it was spelt.
 
     Each character is looked at once. (The parser of the standard library takes minutes for 40 KB of `<a `.)
     """
-    kept: list[str] = []
-    inside: list[str] = []
+    pieces: list[str] = []
+    dropped: list[str] = []  # the dropped elements that are open at this place
     place = 0
     while 0 <= place < len(html):
         start = html.find("<", place)
         text = html[place : start if start >= 0 else len(html)]
-        if text and not inside:
-            kept.append(escape(unescape(text), quote=False))
+        if text and not dropped:
+            pieces.append(escape(unescape(text), quote=False))
         if start < 0:
             break
-        place = _markup(html, start, kept, inside)
-    return "".join(kept)
+        place = _markup(html, start, pieces, dropped)
+    return "".join(pieces)
 
 
-def _markup(html: str, start: int, kept: list[str], inside: list[str]) -> int:
-    """One tag or comment, beginning at `start`; where the text goes on, or -1 if it never ends."""
+def _markup(html: str, start: int, pieces: list[str], dropped: list[str]) -> int:
+    """Write the tag or comment that begins at `start`, and return where the text goes on; -1 if the tag or comment never ends."""
     tag = _TAG.match(html, start)
     if tag is None:
-        return _no_tag(html, start, kept, inside)
+        return _no_tag(html, start, pieces, dropped)
     name = tag["name"].lower()
     attributes, place = _attributes(html, tag.end())
     if tag["end"]:
-        _close(name, kept, inside)
+        _close(name, pieces, dropped)
     elif name in RAW and place >= 0:
-        content, place = _raw(html, name, place)
-        if name == "style" and not inside:
+        content, place = _raw_content(html, name, place)
+        if name == "style" and not dropped:
             loads = _LOADS.search(_INSIDE_CALL.sub("", content)) or "<" in content or "&" in content
-            kept.append(f"<style>{'' if loads else content}</style>")
+            pieces.append(f"<style>{'' if loads else content}</style>")
     elif place >= 0:
-        _open(name, attributes, kept, inside, ends=html.startswith("/>", place - 2))
+        _open(name, attributes, pieces, dropped, ends=html.startswith("/>", place - 2))
     return place
 
 
-def _no_tag(html: str, start: int, kept: list[str], inside: list[str]) -> int:
+def _no_tag(html: str, start: int, pieces: list[str], dropped: list[str]) -> int:
     if html.startswith("<!--", start):
         return _after(html, "-->", start + 2)
     if html.startswith(("<!", "<?", "</"), start):
         return _after(html, ">", start)
-    if not inside:
-        kept.append("&lt;")
+    if not dropped:
+        pieces.append("&lt;")
     return start + 1
 
 
-def _open(name: str, attributes: list[tuple[str, str]], kept: list[str], inside: list[str], *, ends: bool) -> None:
+def _open(name: str, attributes: list[tuple[str, str]], pieces: list[str], dropped: list[str], *, ends: bool) -> None:
     if name in DROPPED:
-        inside += [name] if not ends and name not in VOID and len(inside) < DEEPEST else []
-    elif not inside and name not in SKIPPED:
+        if not ends and name not in VOID and len(dropped) < DEEPEST:
+            dropped.append(name)
+    elif not dropped and name not in SKIPPED:
         # In HTML a slash at the end means nothing, but in SVG it ends the element.
-        closed = f"</{_cased(name)}>" if ends and name not in VOID else ""
-        kept.append(f"<{_cased(name)}{''.join(_attribute(*one) for one in attributes)}>{closed}")
+        closing_tag = f"</{_cased(name)}>" if ends and name not in VOID else ""
+        safe_attributes = "".join(_attribute(*attribute) for attribute in attributes)
+        pieces.append(f"<{_cased(name)}{safe_attributes}>{closing_tag}")
 
 
-def _close(name: str, kept: list[str], inside: list[str]) -> None:
-    if inside:
-        if name in inside:
-            del inside[inside.index(name) :]
+def _close(name: str, pieces: list[str], dropped: list[str]) -> None:
+    if dropped:
+        if name in dropped:
+            del dropped[dropped.index(name) :]
     elif name not in SKIPPED and name not in DROPPED and name not in VOID and name not in RAW:
-        kept.append(f"</{_cased(name)}>")
+        pieces.append(f"</{_cased(name)}>")
 
 
 def _attributes(html: str, place: int) -> tuple[list[tuple[str, str]], int]:
-    """The attributes of a tag, and where it ends; -1 if it does not."""
-    found: list[tuple[str, str]] = []
-    while one := _ATTRIBUTE.match(html, place):
-        value = one["double"] or one["single"] or one["bare"] or ""
-        found.append((one["name"].lower(), unescape(value)))
-        place = one.end()
+    """The attributes of a tag, and where the tag ends; -1 if it never does."""
+    attributes: list[tuple[str, str]] = []
+    while match := _ATTRIBUTE.match(html, place):
+        value = match["double"] or match["single"] or match["bare"] or ""
+        attributes.append((match["name"].lower(), unescape(value)))
+        place = match.end()
     end = _TAG_END.match(html, place)
-    return (found, end.end()) if end else (found, _after(html, ">", place))
+    return attributes, end.end() if end else _after(html, ">", place)
 
 
-def _raw(html: str, name: str, place: int) -> tuple[str, int]:
+def _raw_content(html: str, name: str, place: int) -> tuple[str, int]:
     """The content of an element in which tags mean nothing, and where the text goes on."""
     end = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(html, place)
     return (html[place : end.start()], _after(html, ">", end.end())) if end else ("", -1)
 
 
-def _after(html: str, what: str, start: int) -> int:
-    found = html.find(what, start)
-    return found + len(what) if found >= 0 else -1
+def _after(html: str, ending: str, start: int) -> int:
+    """The place after the next `ending`; -1 if there is none."""
+    place = html.find(ending, start)
+    return place + len(ending) if place >= 0 else -1
 
 
-def _attribute(name: str, value: str | None) -> str:
+def _attribute(name: str, text: str) -> str:
+    """The attribute as it is written; empty if it may not be."""
     if not _NAME.fullmatch(name) or name.startswith("on") or name == "autofocus":
         return ""
-    text = value or ""
     if name in ADDRESSES and not (_PICTURE.fullmatch(text) or _INSIDE.fullmatch(text)):
         return ""
     if _LOADS.search(_INSIDE_CALL.sub("", text)) and name not in {"alt", "title", "d", "class", "id"}:
@@ -176,5 +179,5 @@ _CASED = {
 
 
 def _cased(name: str) -> str:
-    """SVG knows capitals; the parser does not keep them. (Inside HTML the browser mends them too.)"""
+    """The name with the capitals that it has in SVG. (Inside HTML the browser restores them too.)"""
     return _CASED.get(name, name)

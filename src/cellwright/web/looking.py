@@ -1,4 +1,4 @@
-"""Everybody who looks: which documents are mirrored for whom, what they are told, and what is looked at again by and by."""
+"""What viewers look at: which documents are mirrored for whom, what viewers are told, and what is checked regularly."""
 
 import asyncio
 import logging
@@ -20,17 +20,17 @@ log = logging.getLogger(__name__)
 MOST_MIRRORS = 200
 IDLE_SECONDS = 60.0
 LOOK_SECONDS = 1.0
-"""How often is looked at what nobody announces: who is there, what runs, whether a document must be opened again."""
+"""How often we check what nobody announces: who is there, what runs, and whether a document must be opened again."""
 SOON_SECONDS = 0.05
 LIST_SECONDS = 0.5
 CELLS = "/cells/"
 
 Key = tuple[str, str]
-"""Whose document, empty for everybody's; and its URI."""
+"""The owner of a document, empty if everybody has it, and its URI."""
 
 
 @dataclass(eq=False)
-class _Kept:
+class _OpenMirror:
     mirror: Mirror
     stack: AsyncExitStack
     used: float
@@ -44,12 +44,13 @@ class Looking:
         self._facts = facts
         self._feed = feed
         self._mask = mask
-        self._kept: dict[Key, _Kept] = {}
+        self._mirrors: dict[Key, _OpenMirror] = {}
         self._opening: dict[Key, asyncio.Lock] = {}
         self._runs: dict[str, dict[str, RunningCode]] = {}
-        self._open: frozenset[str] = frozenset()
-        self._stale: set[str | None] = set()
-        self._told_list = 0.0
+        self._open_documents: frozenset[str] = frozenset()
+        self._stale_lists: set[str | None] = set()
+        """The callers whose list may have changed; None means everybody's."""
+        self._list_published = 0.0
         self._task: asyncio.Task[None] | None = None
         self._nudge = asyncio.Event()
 
@@ -64,31 +65,31 @@ class Looking:
         return self._shelves[scheme]
 
     async def mirror(self, call: Call, uri: str) -> Mirror:
-        """The mirror of a document, made if there is none; it stays for a while after its last use."""
+        """The mirror of a document, made if there is none. It stays for a while after its last use."""
         shelf = self.shelf(uri)
-        known = await shelf.resolve(call, uri)
-        key = ("" if shelf.shared else call.principal.id, known)
+        canonical_uri = await shelf.resolve(call, uri)
+        key = ("" if shelf.shared else call.principal.id, canonical_uri)
         async with self._opening.setdefault(key, asyncio.Lock()):
             try:
-                kept = self._kept.get(key) or await self._keep(key, shelf, call)
+                entry = self._mirrors.get(key) or await self._open_mirror(key, shelf, call)
             finally:
                 self._opening.pop(key, None)
-        kept.used = asyncio.get_running_loop().time()
-        return kept.mirror
+        entry.used = asyncio.get_running_loop().time()
+        return entry.mirror
 
-    async def _keep(self, key: Key, shelf: Shelf, call: Call) -> _Kept:
+    async def _open_mirror(self, key: Key, shelf: Shelf, call: Call) -> _OpenMirror:
         await self._make_room()
-        mirror = Mirror(key[1], shelf, call, self._mask, lambda one: self._announce(key, one))
-        kept = _Kept(mirror, AsyncExitStack(), 0.0)
-        mirror.held = await kept.stack.enter_async_context(shelf.hold(call, key[1]))
-        mirror.people = mirror.held.people()
-        if (other := self._kept.get(key)) is not None:
-            # Somebody was quicker, after an opening that failed.
-            await kept.stack.aclose()
+        mirror = Mirror(key[1], shelf, call, self._mask, lambda changed: self._announce(key, changed))
+        entry = _OpenMirror(mirror, AsyncExitStack(), 0.0)
+        mirror.notebook = await entry.stack.enter_async_context(shelf.hold(call, key[1]))
+        mirror.people = mirror.notebook.people()
+        if (other := self._mirrors.get(key)) is not None:
+            # Another request opened it first, after an opening that failed.
+            await entry.stack.aclose()
             return other
-        self._kept[key] = kept
+        self._mirrors[key] = entry
         self._begin()
-        return kept
+        return entry
 
     def _announce(self, key: Key, mirror: Mirror) -> None:
         owner = key[0] or None
@@ -96,23 +97,23 @@ class Looking:
         self.nudge()
 
     async def _make_room(self) -> None:
-        if len(self._kept) >= MOST_MIRRORS:
-            unused = sorted((kept.used, key) for key, kept in self._kept.items() if not kept.mirror.viewers)
+        if len(self._mirrors) >= MOST_MIRRORS:
+            unused = sorted((entry.used, key) for key, entry in self._mirrors.items() if not entry.mirror.viewers)
             if not unused:
                 raise LimitReached(f"{MOST_MIRRORS} documents are looked at already", hint="close some pages")
             await self._drop([unused[0][1]])
 
     async def _drop(self, keys: Iterable[Key]) -> None:
         for key in keys:
-            if (kept := self._kept.pop(key, None)) is not None:
-                kept.mirror.close()
+            if (entry := self._mirrors.pop(key, None)) is not None:
+                entry.mirror.close()
                 with suppress(CellwrightError):
-                    await kept.stack.aclose()
+                    await entry.stack.aclose()
 
     # -- streams -------------------------------------------------------------------------------------------------------------
 
     async def view(self, call: Call, uri: str, last_seen: str) -> tuple[Viewer, Mirror | None]:
-        """A stream for one page; it is told at once which revision of its document there is."""
+        """A stream for one page. It begins with the current revision of the page's document."""
         mirror = await self.mirror(call, uri) if uri else None
         viewer = self._feed.open(call.principal.id, mirror.uri if mirror else "", last_seen)
         if mirror is not None:
@@ -135,110 +136,112 @@ class Looking:
         if not isinstance(change, ResourceUpdated):
             self.list_changed(owner)
             return
-        if not self._kept:
+        if not self._mirrors:
             return
-        kept = self._kept.get((owner or "", change.uri))
-        if kept is not None:
-            kept.mirror.changed()
+        entry = self._mirrors.get((owner or "", change.uri))
+        if entry is not None:
+            entry.mirror.changed()
             return
-        document, found, cell = change.uri.rpartition(CELLS)
-        kept = self._kept.get((owner or "", document)) if found else None
-        if kept is not None and kept.mirror.shelf.exact:
-            kept.mirror.touched(unquote(cell))
+        document, separator, cell = change.uri.rpartition(CELLS)
+        entry = self._mirrors.get((owner or "", document)) if separator else None
+        if entry is not None and entry.mirror.shelf.exact:
+            entry.mirror.touched(unquote(cell))
 
     def list_changed(self, owner: str | None = None) -> None:
-        """What is listed may be another, for one caller or for all: told soon, and not more than twice a second."""
+        """The list may have changed, for one caller or for all. They are told soon, but not more than twice a second."""
         if self._task is None or self._task.done():
             self._feed.publish("things", {}, owner=owner)
             return
-        self._stale.add(owner)
+        self._stale_lists.add(owner)
         self.nudge()
 
     def nudge(self) -> None:
-        """Look soon: something happened that may have begun or ended a run."""
+        """Check soon, because something may have begun or ended a run."""
         self._nudge.set()
 
     # -- what nobody announces -----------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._look_by_and_by(), name="page")
+            self._task = asyncio.create_task(self._check_regularly(), name="page")
 
-    async def _look_by_and_by(self) -> None:
+    async def _check_regularly(self) -> None:
         loop = asyncio.get_running_loop()
-        looked = loop.time()
-        while self._kept or self._feed.listeners():
+        documents_checked = loop.time()
+        while self._mirrors or self._feed.listeners():
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._nudge.wait()
             await asyncio.sleep(SOON_SECONDS)
             self._nudge.clear()
-            if loop.time() - looked >= LOOK_SECONDS:
-                looked = loop.time()
-                await self._look_at_documents()
-            self._look_at_runs()
-            self._look_at_list()
+            if loop.time() - documents_checked >= LOOK_SECONDS:
+                documents_checked = loop.time()
+                await self._check_documents()
+            self._check_runs()
+            self._check_lists()
 
-    async def _look_at_documents(self) -> None:
+    async def _check_documents(self) -> None:
         now = asyncio.get_running_loop().time()
-        idle = [key for key, one in self._kept.items() if not one.mirror.viewers and now - one.used > IDLE_SECONDS]
+        idle = [
+            key for key, entry in self._mirrors.items() if not entry.mirror.viewers and now - entry.used > IDLE_SECONDS
+        ]
         await self._drop(idle)
-        for key, kept in tuple(self._kept.items()):
-            mirror = kept.mirror
-            if mirror.held is not None and mirror.held.is_open:
-                self._tell_people(key, mirror, mirror.held.people())
+        for key, entry in tuple(self._mirrors.items()):
+            mirror = entry.mirror
+            if mirror.notebook is not None and mirror.notebook.is_open:
+                self._tell_people(key, mirror, mirror.notebook.people())
             elif mirror.viewers:
-                await self._hold_again(kept)
+                await self._hold_again(entry)
             else:
                 await self._drop([key])
 
     def _tell_people(self, key: Key, mirror: Mirror, people: list[JsonObject]) -> None:
         if people != mirror.people:
             mirror.people = people
-            told = {"uri": mirror.uri, "people": people}
-            self._feed.publish("people", told, owner=key[0] or None, uri=mirror.uri)
-            self._stale.add(key[0] or None)
+            owner = key[0] or None
+            self._feed.publish("people", {"uri": mirror.uri, "people": people}, owner=owner, uri=mirror.uri)
+            self._stale_lists.add(owner)
 
-    async def _hold_again(self, kept: _Kept) -> None:
-        """Its connection was lost: what has changed meanwhile is not known."""
-        mirror = kept.mirror
+    async def _hold_again(self, entry: _OpenMirror) -> None:
+        """Open a document again whose connection was lost. What changed meanwhile is not known."""
+        mirror = entry.mirror
         try:
-            await kept.stack.aclose()
-            mirror.held = await kept.stack.enter_async_context(mirror.shelf.hold(mirror.call, mirror.uri))
+            await entry.stack.aclose()
+            mirror.notebook = await entry.stack.enter_async_context(mirror.shelf.hold(mirror.call, mirror.uri))
         except CellwrightError as error:
             log.info("document_not_opened_again uri=%s error=%s", mirror.uri, error.code)
             return
         mirror.forget()
 
-    def _look_at_runs(self) -> None:
+    def _check_runs(self) -> None:
         listeners = self._feed.listeners()
         self._runs = {owner: self._runs.get(owner, {}) for owner in listeners}
-        for owner, known in self._runs.items():
-            now = {run.execution: run for run in self._facts.running(owner)}
-            for run in now.values():
-                if known.get(run.execution) != run:
+        for owner, earlier_runs in self._runs.items():
+            runs = {run.execution: run for run in self._facts.running(owner)}
+            for run in runs.values():
+                if earlier_runs.get(run.execution) != run:
                     self._feed.publish("run", run.as_json(), owner=owner)
-            for gone in known.keys() - now.keys():
-                self._feed.publish("run", {**known[gone].as_json(), "state": "ended"}, owner=owner)
-            self._runs[owner] = now
+            for ended in earlier_runs.keys() - runs.keys():
+                self._feed.publish("run", {**earlier_runs[ended].as_json(), "state": "ended"}, owner=owner)
+            self._runs[owner] = runs
 
-    def _look_at_list(self) -> None:
-        now = self._facts.open_documents()
-        if now != self._open:
-            self._open = now
-            self._stale.add(None)
-        moment = asyncio.get_running_loop().time()
-        if self._stale and moment - self._told_list >= LIST_SECONDS:
-            self._told_list = moment
-            # Who is told with everybody need not be told alone.
-            for owner in [None] if None in self._stale else self._stale:
+    def _check_lists(self) -> None:
+        open_documents = self._facts.open_documents()
+        if open_documents != self._open_documents:
+            self._open_documents = open_documents
+            self._stale_lists.add(None)
+        now = asyncio.get_running_loop().time()
+        if self._stale_lists and now - self._list_published >= LIST_SECONDS:
+            self._list_published = now
+            # If everybody is told, nobody need be told alone.
+            for owner in [None] if None in self._stale_lists else self._stale_lists:
                 self._feed.publish("things", {}, owner=owner)
-            self._stale = set()
+            self._stale_lists = set()
 
     async def close(self) -> None:
-        """Let go of every document."""
+        """Close every document."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
-        await self._drop(tuple(self._kept))
+        await self._drop(tuple(self._mirrors))

@@ -1,4 +1,4 @@
-"""One document that people look at, encoded once for all of them, with what has changed since any earlier revision."""
+"""One document that people look at. It is encoded once for all viewers, with what has changed since any earlier revision."""
 
 import asyncio
 import secrets
@@ -9,31 +9,31 @@ from pydantic_core import to_json
 
 from cellwright.core.types import Call
 from cellwright.notebook.shelf import HeldNotebook, JsonObject, Sheet, Shelf
-from cellwright.web.outputs import shown
+from cellwright.web.outputs import page_outputs
 
 MOST_CELLS = 200
 MOST_BYTES = 8_000_000
 QUIET_SECONDS = 0.1
 FRESH_SECONDS = 1.0
-"""How long an answer is given again before the document is looked at anew, if no change was heard of."""
+"""How long an answer is repeated before the document is read again, if no change was announced."""
 NAMELESS = "~"
 LONGEST_NUMBER = 15
-"""Digits of the number of a revision that is taken for one."""
+"""How many digits the number of a revision may have."""
 
 Mask = Callable[[bytes], bytes]
-"""Takes our own secrets out, should a cell have printed one."""
+"""Removes our own secrets, in case a cell has printed one."""
 
 
 @dataclass(slots=True)
 class _Answer:
     body: bytes
     number: int
-    made: float
+    created: float
 
 
 @dataclass(eq=False)
 class Mirror:
-    """`announce` is told of a new revision: at once, then every tenth of a second for as long as changes go on."""
+    """`announce` is called for a new revision: at once, then every tenth of a second as long as changes go on."""
 
     uri: str
     shelf: Shelf
@@ -42,7 +42,7 @@ class Mirror:
     announce: Callable[["Mirror"], None]
     viewers: int = 0
     people: list[JsonObject] = field(default_factory=list[JsonObject])
-    held: HeldNotebook | None = None
+    notebook: HeldNotebook | None = None
 
     def __post_init__(self) -> None:
         self._run = secrets.token_hex(3)
@@ -64,7 +64,7 @@ class Mirror:
         return f"{self._run}.{self._number}"
 
     def changed(self) -> None:
-        """Something has changed; `touched` says which cells, for shelves that know."""
+        """Something has changed. Shelves that know which cells call `touched` for these."""
         self._number += 1
         self._tell()
 
@@ -73,7 +73,7 @@ class Mirror:
         self._encoded.pop(name, None)
 
     def forget(self) -> None:
-        """Everything may have changed: it was not heard of for a while."""
+        """Everything may have changed, because changes were not heard for a while."""
         self._run = secrets.token_hex(3)
         self._encoded.clear()
         self._answers.clear()
@@ -96,17 +96,21 @@ class Mirror:
     # -- answers -------------------------------------------------------------------------------------------------------------
 
     async def read(self, since: str, start: int, count: int) -> bytes:
-        """What changed since that revision, if that is known; else the cells from `start` on."""
+        """What changed since that revision, if it is one of ours; else the cells from `start` on."""
         run, _, number = since.rpartition(".")
-        known = run == self._run and number.isascii() and number.isdigit() and len(number) <= LONGEST_NUMBER
-        seen = int(number) if known else 0
-        key = (min(seen, self._number), 0 if seen else start, MOST_CELLS if seen else min(count, MOST_CELLS))
-        # All who ask at the same moment are given the same bytes.
+        is_ours = run == self._run and number.isascii() and number.isdigit() and len(number) <= LONGEST_NUMBER
+        seen_number = int(number) if is_ours else 0
+        key = (
+            min(seen_number, self._number),
+            0 if seen_number else start,
+            MOST_CELLS if seen_number else min(count, MOST_CELLS),
+        )
+        # All who ask at the same moment get the same bytes.
         async with self._reading:
             now = asyncio.get_running_loop().time()
-            given = self._answers.get(key)
-            if given is not None and given.number == self._number and now - given.made < FRESH_SECONDS:
-                return given.body
+            answer = self._answers.get(key)
+            if answer is not None and answer.number == self._number and now - answer.created < FRESH_SECONDS:
+                return answer.body
             async with self.shelf.open(self.call, self.uri) as sheet:
                 number_now = self._number
                 body = self._answer(sheet, *key)
@@ -114,26 +118,27 @@ class Mirror:
             self._answers[key] = _Answer(body, number_now, now)
             return body
 
-    def _answer(self, sheet: Sheet, seen: int, start: int, count: int) -> bytes:
+    def _answer(self, sheet: Sheet, seen_number: int, start: int, count: int) -> bytes:
+        """What changed since the revision with the number `seen_number`; if that is 0, or too much changed, the cells from `start` on."""
         names = tuple(sheet.names)
-        self._follow(sheet, names)
+        self._note_changes(sheet, names)
         about = {**sheet.about, "uri": self.uri, "revision": self.revision, "people": self.people, "total": len(names)}
-        if seen:
+        if seen_number:
             changed = [
-                i for i, name in enumerate(names) if self._changed_at.get(name, 0) > seen or name[:1] == NAMELESS
+                i for i, name in enumerate(names) if self._changed_at.get(name, 0) > seen_number or name[:1] == NAMELESS
             ]
             if len(changed) <= MOST_CELLS and (cells := self._cells(sheet, names, changed)) is not None:
-                return _joined({**about, "order": names if self._order_at > seen else None}, cells)
+                return _joined({**about, "order": names if self._order_at > seen_number else None}, cells)
             start = 0
         cells = self._cells(sheet, names, range(start, min(start + count, len(names))), cut=True)
         if start == 0:
             about["outline"] = [{"id": name, **sheet.entry(index)} for index, name in enumerate(names)]
         return _joined(about, cells or [])
 
-    def _follow(self, sheet: Sheet, names: tuple[str, ...]) -> None:
+    def _note_changes(self, sheet: Sheet, names: tuple[str, ...]) -> None:
+        """Note in which revision the order and, where the shelf does not announce single cells, each cell changed."""
         if names != self._order:
-            gone = set(self._order).difference(names)
-            for name in gone:
+            for name in set(self._order).difference(names):
                 self._encoded.pop(name, None)
                 self._changed_at.pop(name, None)
             self._order, self._order_at = names, self._number
@@ -148,8 +153,8 @@ class Mirror:
     def _cells(
         self, sheet: Sheet, names: Sequence[str], indexes: Sequence[int], *, cut: bool = False
     ) -> list[bytes] | None:
-        """The cells at these places, encoded; only as many as an answer holds with `cut`, else None if they are too many."""
-        made: list[bytes] = []
+        """The cells at these indexes, encoded. If they are too many for an answer, the first of them with `cut`, else None."""
+        encoded_cells: list[bytes] = []
         size = 0
         for index in indexes:
             name = names[index]
@@ -157,14 +162,14 @@ class Mirror:
             if body is None or name[:1] == NAMELESS:
                 body = self._encoded[name] = self._encode(sheet, index, name)
             size += len(body)
-            if size > MOST_BYTES and made:
-                return made if cut else None
-            made.append(b'{"index":%d,%s' % (index, body[1:]))
-        return made
+            if size > MOST_BYTES and encoded_cells:
+                return encoded_cells if cut else None
+            encoded_cells.append(b'{"index":%d,%s' % (index, body[1:]))
+        return encoded_cells
 
     def _encode(self, sheet: Sheet, index: int, name: str) -> bytes:
         cell = sheet.cell(index)
-        return self.mask(to_json({**cell, "id": name, "outputs": shown(cell["outputs"], self.uri, name)}))
+        return self.mask(to_json({**cell, "id": name, "outputs": page_outputs(cell["outputs"], self.uri, name)}))
 
 
 def _joined(about: JsonObject, cells: Sequence[bytes]) -> bytes:

@@ -1,4 +1,4 @@
-"""Outputs as the page shows them: plain text, pictures, and for HTML and SVG the address of a frame of their own."""
+"""Outputs as the page shows them: plain text, pictures, and for HTML and SVG the address of their own frame."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,33 +19,30 @@ FRAMED = {"image/svg+xml": "svg", "text/html": "html"}
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")
 
 
-def shown(outputs: Sequence[Mapping[str, Any]], uri: str, cell: str) -> list[JsonObject]:
-    """All outputs of a cell, in nbformat, as the page takes them."""
-    made = [_shown(output, _frame(uri, cell, n)) for n, output in enumerate(outputs[:MOST_OUTPUTS])]
+def page_outputs(outputs: Sequence[Mapping[str, Any]], uri: str, cell: str) -> list[JsonObject]:
+    """The outputs of a cell, which are in nbformat, as the page takes them."""
+    frames = f"api/frame?uri={quote(uri, safe='')}&cell={quote(cell, safe='')}"
+    entries = [_page_output(output, f"{frames}&output={n}") for n, output in enumerate(outputs[:MOST_OUTPUTS])]
     if len(outputs) > MOST_OUTPUTS:
-        made.append(_text(f"… and {counted(len(outputs) - MOST_OUTPUTS, 'more output')}", "result"))
-    return made
+        entries.append(_text(f"… and {counted(len(outputs) - MOST_OUTPUTS, 'more output')}", "result"))
+    return entries
 
 
 def framed(output: Mapping[str, Any]) -> str | None:
     """The HTML or SVG of an output, if it has one."""
     data = _mapping(output.get("data"))
-    found = next((data[mime] for mime in FRAMED if mime in data), None)
-    return joined(found) if found is not None else None
+    markup = next((data[mime] for mime in FRAMED if mime in data), None)
+    return joined(markup) if markup is not None else None
 
 
 def joined(value: object) -> str:
-    """Text as files keep it (a list of lines) or as documents do."""
+    """Text as files have it (a list of lines) or as documents have it (a string)."""
     if isinstance(value, list):
         return "".join(str(part) for part in cast("list[object]", value))
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
-def _frame(uri: str, cell: str, number: int) -> str:
-    return f"api/frame?uri={quote(uri, safe='')}&cell={quote(cell, safe='')}&output={number}"
-
-
-def _shown(output: Mapping[str, Any], frame: str) -> JsonObject:
+def _page_output(output: Mapping[str, Any], frame: str) -> JsonObject:
     match output.get("output_type"):
         case "stream":
             return _text(joined(output.get("text")), "stderr" if output.get("name") == "stderr" else "stdout")
@@ -72,7 +69,8 @@ def _data(data: Mapping[str, Any], frame: str) -> JsonObject:
         if mime in data:
             return {"type": kind, "text": cut_for_people(joined(data[mime]), MOST_TEXT)[0]}
     if "application/json" in data:
-        return {"type": "json", "text": cut_for_people(_indented(data["application/json"]), MOST_TEXT)[0]}
+        indented = json.dumps(data["application/json"], indent=2, ensure_ascii=False)
+        return {"type": "json", "text": cut_for_people(indented, MOST_TEXT)[0]}
     if "text/plain" in data or not data:
         return _text(joined(data.get("text/plain")), "result")
     kinds = ", ".join(clean(str(mime)).text[:80] for mime in list(data)[:5])
@@ -91,10 +89,6 @@ def _picture(encoded: str, mime: str, plain: str) -> JsonObject:
 def _text(text: str, stream: str) -> JsonObject:
     shown_text, truncated = cut_for_people(text, MOST_TEXT)
     return {"type": "text", "text": shown_text, "stream": stream, "truncated": truncated}
-
-
-def _indented(value: object) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""What the page needs besides the shelves with the notebooks it shows: a few facts. Filled in by the program."""
+"""The facts that the page needs besides the shelves with its notebooks. The program implements them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class RunningCode:
 
 
 class Facts(Protocol):
-    """Everything else that the page tells."""
+    """Everything that the page shows besides notebooks."""
 
     def state(self, call: Call) -> Mapping[str, object]: ...
 
@@ -52,5 +52,5 @@ class Facts(Protocol):
         ...
 
     async def search(self, call: Call, query: str, limit: int) -> Sequence[Card]:
-        """What has these words in it, best first; in addition to what has them in its title."""
+        """What contains these words, best first. The page itself finds what has them in its title."""
         ...

@@ -1,4 +1,4 @@
-"""What the page reads of a request that was let in."""
+"""What the page reads from a request that was let in."""
 
 import json
 from typing import cast
@@ -18,12 +18,12 @@ def call_of(request: Request) -> Call:
 
 
 def header_of(request: Request, name: str) -> str:
-    """Its value; of several the last."""
+    """The value of a header; the last one if there are several."""
     return next(reversed(request.headers.getlist(name)), "")
 
 
 def text_of(request: Request, name: str) -> str:
-    """What the query must name."""
+    """A parameter that the query must have."""
     text = request.query_params.get(name, "")
     if not text:
         raise InvalidArgument(f"the query lacks {name!r}", hint=f"give it as ?{name}=…")
@@ -31,7 +31,7 @@ def text_of(request: Request, name: str) -> str:
 
 
 def number_of(request: Request, name: str, default: int, most: int) -> int:
-    """What the query may name, from 0 on."""
+    """A number from 0 to `most` that the query may have."""
     text = request.query_params.get(name, str(default))
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) <= most):  # noqa: PLR2004
         raise InvalidArgument(
@@ -41,7 +41,7 @@ def number_of(request: Request, name: str, default: int, most: int) -> int:
 
 
 async def object_of(request: Request) -> dict[str, object]:
-    """The body, which is a JSON object; nothing means an empty one."""
+    """The body, which must be a JSON object. No body means an empty object."""
     try:
         body: object = json.loads(await request.body() or b"{}")
     except (ValueError, RecursionError):

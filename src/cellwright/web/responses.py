@@ -1,4 +1,4 @@
-"""Answers of the page: the headers that every one has, failures in its own words, and a stream of events."""
+"""The responses of the page: the headers that all of them have, failures in JSON, and a stream of events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -10,7 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 from cellwright.core.errors import CellwrightError
 
 SEND_SECONDS = 30.0
-"""How long one piece of a stream may take to be read by a client that has stopped reading."""
+"""How long sending one piece of a stream may take before the client counts as one that stopped reading."""
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; frame-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -35,7 +35,7 @@ STATUS_BAD = 400
 
 
 class PageResponse(Response):
-    """Bytes of JSON, unless another kind is named, with the page's headers."""
+    """A response with the page's headers; JSON, unless the headers name another type."""
 
     media_type = "application/json"
 
@@ -43,29 +43,29 @@ class PageResponse(Response):
         super().__init__(body, status, {**PAGE_HEADERS, **(headers or {})})
 
 
-class NothingToSay(Response):
-    """It is done, and there is no more to say."""
+class NoContent(Response):
+    """Success, without a body."""
 
     def __init__(self, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(status_code=204, headers={**PAGE_HEADERS, **(headers or {})})
 
 
 class EventStream(StreamingResponse):
-    """Server-sent events until the pieces end or the client leaves; then `left` is called.
+    """Server-sent events until the pieces end or the client leaves. Then `on_leave` is called, perhaps twice.
 
-    Starlette's own does not listen for that where the server speaks ASGI 2.4, as our bridge in Jupyter does, and waits for ever for a
-    client that has stopped reading.
+    Starlette's own response does not notice a client that leaves where the server speaks ASGI 2.4, as our bridge in Jupyter does, and it
+    waits for ever for a client that has stopped reading.
     """
 
-    def __init__(self, pieces: AsyncIterator[bytes], left: Callable[[], None]) -> None:
+    def __init__(self, pieces: AsyncIterator[bytes], on_leave: Callable[[], None]) -> None:
         headers = {"content-type": "text/event-stream", "cache-control": "no-store", "x-accel-buffering": "no"}
         super().__init__(pieces, headers={**PAGE_HEADERS, **headers})
-        self._left = left
+        self._on_leave = on_leave
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         del scope
         leaving = asyncio.create_task(self.listen_for_disconnect(receive))
-        leaving.add_done_callback(lambda _done: self._left())
+        leaving.add_done_callback(lambda _: self._on_leave())
 
         async def sending(message: Message) -> None:
             async with asyncio.timeout(SEND_SECONDS):
@@ -74,10 +74,10 @@ class EventStream(StreamingResponse):
         try:
             await self.stream_response(sending)
         except TimeoutError:
-            # It does not read: what is left of the connection is the server's to close.
+            # The client does not read. The server closes the rest of the connection.
             return
         finally:
-            self._left()
+            self._on_leave()
             leaving.cancel()
 
 

@@ -1,7 +1,7 @@
-"""The page's addresses: what each answers, and what it needs. Nothing here executes anything but a cancellation."""
+"""The endpoints of the page: what each answers, and which scope it needs. The only action here is to cancel a run."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import cast
 
@@ -21,7 +21,7 @@ from cellwright.web.mirror import MOST_CELLS, Mask
 from cellwright.web.outputs import framed
 from cellwright.web.ports import Facts
 from cellwright.web.requests import call_of, caller_of, header_of, number_of, object_of, text_of
-from cellwright.web.responses import EventStream, NothingToSay, PageResponse, json_response
+from cellwright.web.responses import EventStream, NoContent, PageResponse, json_response
 from cellwright.web.static import FILES, Static
 
 MOST_THINGS = 500
@@ -33,7 +33,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An address below the page's base. `needs` is None where everybody may have it."""
+    """An address below the page's base. `needs` is None where everybody may read it."""
 
     path: str
     method: str
@@ -51,7 +51,7 @@ class Site:
         self._static = Static()
         self._feed = PageFeed(version)
         self._looking = Looking(shelves, facts, self._feed, mask)
-        self.activity = Activity(self._told)
+        self.activity = Activity(self._publish_call)
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -75,7 +75,7 @@ class Site:
         self._looking.heard(change)
 
     def things_changed(self) -> None:
-        """What is listed may be another now, for everybody."""
+        """The list may have changed, for everybody."""
         self._looking.list_changed()
 
     def end_streams(self) -> None:
@@ -85,7 +85,7 @@ class Site:
         self._feed.close()
         await self._looking.close()
 
-    def _told(self, owner: str, entry: ActivityEntry) -> None:
+    def _publish_call(self, owner: str, entry: ActivityEntry) -> None:
         if self._feed.knows(owner):
             self._feed.publish("call", entry.as_json(), owner=owner)
         self._looking.nudge()
@@ -104,20 +104,20 @@ class Site:
     async def _things(self, request: Request) -> Response:
         call = call_of(request)
         query = clean(request.query_params.get("q", "")).text.strip()[:LONGEST_QUERY]
-        found: list[Card] = []
+        cards: list[Card] = []
         more = False
         for shelf in self._shelves:
-            cards, has_more = await shelf.cards(call)
-            found += cards
-            more = more or has_more
+            shelf_cards, shelf_has_more = await shelf.cards(call)
+            cards += shelf_cards
+            more = more or shelf_has_more
         if query:
             words = query.lower().split()
-            named = [one for one in found if all(word in _sought(one) for word in words)]
-            known = {one.uri for one in named}
-            inside = await self._facts.search(call, query, MOST_FOUND)
-            found = [*named, *(one for one in inside if one.uri not in known)]
+            named = [card for card in cards if all(word in _searched_text(card) for word in words)]
+            named_uris = {card.uri for card in named}
+            containing = await self._facts.search(call, query, MOST_FOUND)
+            cards = [*named, *(card for card in containing if card.uri not in named_uris)]
         return json_response(
-            {"things": [asdict(one) for one in found[:MOST_THINGS]], "more": more or len(found) > MOST_THINGS}
+            {"things": [asdict(card) for card in cards[:MOST_THINGS]], "more": more or len(cards) > MOST_THINGS}
         )
 
     async def _document(self, request: Request) -> Response:
@@ -130,8 +130,7 @@ class Site:
         call, uri, cell = call_of(request), text_of(request, "uri"), text_of(request, "cell")
         number = number_of(request, "output", 0, 999_999)
         shelf = self._looking.shelf(uri)
-        known = await shelf.resolve(call, uri)
-        async with shelf.open(call, known) as sheet:
+        async with shelf.open(call, await shelf.resolve(call, uri)) as sheet:
             names = list(sheet.names)
             outputs = (
                 cast("list[Mapping[str, object]]", sheet.cell(names.index(cell))["outputs"]) if cell in names else []
@@ -139,7 +138,7 @@ class Site:
             html = framed(outputs[number]) if number < len(outputs) else None
         if html is None:
             raise NotFound("there is no such output", hint="read the document again")
-        # In a thread: a long one takes a while, and everybody is waiting for this loop.
+        # In a thread, because a long output takes a while and everybody waits for this loop.
         body = await asyncio.to_thread(frame, html)
         return Response(self._mask(body), headers={**FRAME_HEADERS, "content-type": "text/html; charset=utf-8"})
 
@@ -157,7 +156,7 @@ class Site:
         return json_response(await self._facts.project(call_of(request)))
 
     async def _lab(self, request: Request) -> Response:
-        """On to JupyterLab. Where it leads is ours to say: the query names a notebook, never an address."""
+        """A redirect to JupyterLab. The query names a notebook, never an address, so it cannot lead anywhere else."""
         address = await self._facts.lab(call_of(request), text_of(request, "uri"))
         return PageResponse(b"", 303, {"location": address, "cache-control": "no-store"})
 
@@ -167,26 +166,22 @@ class Site:
             raise InvalidArgument('the body must be {"execution": "…"}', hint="name the execution to stop")
         await self._facts.cancel(call_of(request), execution)
         self._looking.nudge()
-        return NothingToSay()
+        return NoContent()
 
     async def _events(self, request: Request) -> Response:
         last_seen = header_of(request, "last-event-id") or request.query_params.get("last", "")
         owner = caller_of(request).id
         viewer, mirror = await self._looking.view(call_of(request), request.query_params.get("uri", ""), last_seen)
-        left = False
+        has_left = False
 
         def leave() -> None:
-            nonlocal left
-            if not left:
-                left = True
+            nonlocal has_left
+            if not has_left:
+                has_left = True
                 self._looking.leave(owner, viewer, mirror)
 
-        async def pieces() -> AsyncGenerator[bytes]:
-            async for piece in viewer.pieces():
-                yield piece
-
-        return EventStream(pieces(), leave)
+        return EventStream(viewer.pieces(), leave)
 
 
-def _sought(card: Card) -> str:
+def _searched_text(card: Card) -> str:
     return " ".join((card.title, card.path, *card.tags)).lower()

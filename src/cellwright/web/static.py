@@ -1,7 +1,7 @@
-"""The page's own files. There is nothing of anybody in them, so everybody may have them.
+"""The page's own files. They contain nobody's data, so everybody may read them.
 
-Starlette's StaticFiles gives out whole folders, parts of files, and the times at which they were installed; these are four files by name,
-known by what is in them.
+Starlette's StaticFiles serves whole folders and parts of files, and tells when they were installed. Here are only four files by name, whose
+tags are made from their contents.
 """
 
 import hashlib
@@ -25,8 +25,8 @@ STATUS_SAME = 304
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    seen: tuple[int, int]
+class _CachedFile:
+    stamp: tuple[int, int]
     body: bytes
     tag: str
 
@@ -36,25 +36,25 @@ class Static:
 
     def __init__(self, folder: Path = ASSETS) -> None:
         self._folder = folder
-        self._kept: dict[str, _Kept] = {}
+        self._cache: dict[str, _CachedFile] = {}
 
     def response(self, path: str, request: Request) -> PageResponse:
         name, kind = FILES[path]
-        kept = self._read(name)
-        headers = {"content-type": kind, "cache-control": "no-cache", "etag": kept.tag}
-        if header_of(request, "if-none-match") == kept.tag:
+        file = self._read(name)
+        headers = {"content-type": kind, "cache-control": "no-cache", "etag": file.tag}
+        if header_of(request, "if-none-match") == file.tag:
             return PageResponse(b"", STATUS_SAME, {**headers, "content-length": "0"})
-        return PageResponse(kept.body, headers=headers)
+        return PageResponse(file.body, headers=headers)
 
-    def _read(self, name: str) -> _Kept:
-        file = self._folder / name
+    def _read(self, name: str) -> _CachedFile:
+        path = self._folder / name
         try:
-            found = file.stat()
-            seen = (found.st_mtime_ns, found.st_size)
-            kept = self._kept.get(name)
-            if kept is None or kept.seen != seen:
-                body = file.read_bytes()
-                kept = self._kept[name] = _Kept(seen, body, f'"{hashlib.sha256(body).hexdigest()[:20]}"')
+            stat = path.stat()
+            stamp = (stat.st_mtime_ns, stat.st_size)
+            file = self._cache.get(name)
+            if file is None or file.stamp != stamp:
+                body = path.read_bytes()
+                file = self._cache[name] = _CachedFile(stamp, body, f'"{hashlib.sha256(body).hexdigest()[:20]}"')
         except FileNotFoundError:
             raise NotFound(f"this installation lacks {name}", hint="install the package again") from None
-        return kept
+        return file

@@ -1,6 +1,6 @@
-"""Who is looking: a token exchanged once for a cookie that says nothing by itself.
+"""Visits: people exchange a token once for a cookie that says nothing by itself.
 
-A visit lasts as long as its token: revoking the token ends it. Visits are kept in memory, so they end with the server.
+A visit lasts as long as its token, so revoking the token ends it. Visits are kept in memory, so they end with the server.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ MOST = 1_000
 MOST_OF_ONE = 100
 
 Recheck = Callable[[], Principal | None]
-"""Who the token of a visit is now; None once it is revoked or has run out."""
+"""The principal of a visit's token; None once the token is revoked or has run out."""
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class _Visit:
 
 
 class Visits:
-    """Visits by the hash of their cookie. The longest unused go first when there are too many."""
+    """Visits by the hash of their cookie. If there are too many, those that were unused longest end."""
 
     def __init__(
         self, cookie: str = "cellwright", path: str = "/", clock: Callable[[], float] = time.monotonic
@@ -39,15 +39,15 @@ class Visits:
         self._visits: dict[str, _Visit] = {}
 
     def begin(self, principal: Principal, recheck: Recheck, *, secure: bool) -> str:
-        """A new visit; the value of its Set-Cookie header."""
+        """Begin a visit and return the value of its Set-Cookie header."""
         self._make_room(principal.id)
         value = secrets.token_urlsafe(32)
         self._visits[_key(value)] = _Visit(principal.id, recheck, self._clock())
         return self._header(value, int(LIFETIME), secure=secure)
 
     def find(self, cookies: str) -> tuple[str, Principal] | None:
-        """The visit that a Cookie header names, with who it is now."""
-        key = self._named(cookies)
+        """The visit that a Cookie header names, with its principal."""
+        key = self._key_named(cookies)
         visit = self._visits.get(key)
         if visit is None:
             return None
@@ -57,26 +57,26 @@ class Visits:
             del self._visits[key]
             return None
         visit.used = now
-        # At the end, so that the first are the longest unused.
+        # Moved to the end, so that the first visits were unused longest.
         self._visits[key] = self._visits.pop(key)
         return key, principal
 
     def end(self, visit: str) -> str:
-        """End a visit; the value of the Set-Cookie header that takes the cookie away."""
+        """End a visit and return the value of the Set-Cookie header that removes the cookie."""
         self._visits.pop(visit, None)
         return self._header("", 0, secure=False)
 
     def _make_room(self, owner: str) -> None:
-        own = [key for key, visit in self._visits.items() if visit.owner == owner]
-        for key in own[: max(0, len(own) - MOST_OF_ONE + 1)]:
+        keys = [key for key, visit in self._visits.items() if visit.owner == owner]
+        for key in keys[: max(0, len(keys) - MOST_OF_ONE + 1)]:
             del self._visits[key]
         while len(self._visits) >= MOST:
             del self._visits[next(iter(self._visits))]
 
-    def _named(self, header: str) -> str:
-        # By hand: the library's parser gives up on all of them at the first strange one, and others of this host may have set any.
-        given = [pair.strip().partition("=") for pair in header.split(";")]
-        values = [value for name, _, value in given if name == self.cookie]
+    def _key_named(self, header: str) -> str:
+        # Parsed by hand: the library's parser drops all cookies at the first strange one, and other servers on this host may set any.
+        pairs = [pair.strip().partition("=") for pair in header.split(";")]
+        values = [value for name, _, value in pairs if name == self.cookie]
         return _key(values[0]) if len(values) == 1 else ""
 
     def _header(self, value: str, seconds: int, *, secure: bool) -> str:

@@ -1,1 +1,1 @@
-"""The page, put together: the workspace's documents and facts, and the routes of the gate."""
+"""The page of a workspace: its facts, and its routes behind the gate."""

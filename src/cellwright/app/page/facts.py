@@ -1,4 +1,4 @@
-"""What the page tells besides documents: who asks, what runs, what is known of the project."""
+"""What the page shows besides documents: who asks, what runs, what is known of the project."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -20,14 +20,14 @@ from cellwright.web.ports import JsonObject, RunningCode
 PARTS = ("notebooks", "pads", "thinking", "project")
 MOST_SESSIONS = 20
 MOST_DISCOVERIES = 200
-CELL = "/cells/"
+CELLS = "/cells/"
 
 
 class WorkspaceFacts:
-    """The facts of one workspace, each caller's own where they are."""
+    """The facts of one workspace. Runs and sessions are those of the caller."""
 
     def __init__(self, workspace: Workspace, *, enter: bool) -> None:
-        """`enter` says whether people come in with a token of ours; inside Jupyter they have logged in there."""
+        """`enter` says whether people log in with a token of ours; inside Jupyter they have logged in there."""
         self._workspace = workspace
         self._enter = enter
 
@@ -48,8 +48,8 @@ class WorkspaceFacts:
     # -- what runs -----------------------------------------------------------------------------------------------------------
 
     def running(self, owner: str) -> Sequence[RunningCode]:
-        found = self._workspace.notebooks.executions.of(owner)
-        return [_run(execution) for execution in found if not execution.ended]
+        executions = self._workspace.notebooks.executions.of(owner)
+        return [_running_code(execution) for execution in executions if not execution.ended]
 
     async def cancel(self, call: Call, execution: str) -> None:
         await self._workspace.notebooks.cancel(call, execution)
@@ -61,31 +61,30 @@ class WorkspaceFacts:
         return await self._workspace.notebook_shelf.lab(call, uri)
 
     async def search(self, call: Call, query: str, limit: int) -> Sequence[Card]:
-        shelves = self._workspace.exchange.shelves
-        answer = await self._workspace.finder.search(call, query, [k for one in shelves for k in one.kinds], limit)
-        # One thing may be found in several cells: the best of them speaks for it.
-        best: dict[str, Card] = {}
-        for one in answer.results:
-            uri = (one.uri or "").partition(CELL)[0]
+        kinds = [kind for shelf in self._workspace.exchange.shelves for kind in shelf.kinds]
+        answer = await self._workspace.finder.search(call, query, kinds, limit)
+        # A notebook may be found by several cells, of which the first is the best.
+        cards: dict[str, Card] = {}
+        for hit in answer.results:
+            uri = (hit.uri or "").partition(CELLS)[0]
             if uri:
-                path = one.path or ""
-                best.setdefault(uri, Card(one.kind.value, uri, one.title, path, snippet=one.snippet))
-        return list(best.values())
+                cards.setdefault(uri, Card(hit.kind.value, uri, hit.title, hit.path or "", snippet=hit.snippet))
+        return list(cards.values())
 
     # -- the project ---------------------------------------------------------------------------------------------------------
 
     async def sessions(self, call: Call) -> Sequence[JsonObject]:
-        return [_session(one) for one in await self._workspace.context.recent(call, MOST_SESSIONS)]
+        return [_session(session) for session in await self._workspace.context.recent(call, MOST_SESSIONS)]
 
     async def project(self, call: Call) -> Mapping[str, object]:
         context = self._workspace.context
-        told: dict[str, object] = {"overview": None, "modules": [], "error": ""}
+        facts: dict[str, object] = {"overview": None, "modules": [], "error": ""}
         try:
             project = await context.project()
         except CellwrightError as error:
-            told["error"] = str(error)
+            facts["error"] = str(error)
         else:
-            told["overview"] = {
+            facts["overview"] = {
                 name: clean(value).text
                 for name, value in (
                     ("name", project.name),
@@ -95,21 +94,21 @@ class WorkspaceFacts:
                     ("pattern", project.pattern),
                     ("description", project.description),
                 )
-            } | {"stack": [clean(one).text for one in project.stack]}
-            told["modules"] = [_module(one) for one in project.modules.values()]
+            } | {"stack": [clean(technology).text for technology in project.stack]}
+            facts["modules"] = [_module(module) for module in project.modules.values()]
         discoveries = await context.discoveries()
-        told["discoveries"] = [_discovery(one) for one in discoveries[:MOST_DISCOVERIES]]
-        told["sessions"] = await self.sessions(call)
-        return told
+        facts["discoveries"] = [_discovery(discovery) for discovery in discoveries[:MOST_DISCOVERIES]]
+        facts["sessions"] = await self.sessions(call)
+        return facts
 
 
-def _run(execution: Execution) -> RunningCode:
+def _running_code(execution: Execution) -> RunningCode:
     path = execution.checkpoint.document if execution.checkpoint else ""
     uri = f"{PREFIX}{DocPath(path).quoted}" if path else None
-    under_way = next((cell for cell in execution.cells if not cell.state.ended), None)
-    began = (under_way.started if under_way else None) or execution.created
-    cell = under_way.job.cell_id if under_way else ""
-    return RunningCode(execution.id, uri, cell, began.isoformat(timespec="milliseconds"), execution.state.value)
+    current = next((cell for cell in execution.cells if not cell.state.ended), None)
+    began = (current.started if current else None) or execution.created
+    cell_id = current.job.cell_id if current else ""
+    return RunningCode(execution.id, uri, cell_id, began.isoformat(timespec="milliseconds"), execution.state.value)
 
 
 def _session(session: Session) -> JsonObject:
@@ -123,7 +122,9 @@ def _session(session: Session) -> JsonObject:
         "failures": session.failures,
         "discoveries": session.discoveries,
         "topics": [on_one_line(topic) for topic in session.topics],
-        "touched": [{"kind": one.kind, "path": on_one_line(one.path), "uri": one.uri} for one in session.touched[:10]],
+        "touched": [
+            {"kind": place.kind, "path": on_one_line(place.path), "uri": place.uri} for place in session.touched[:10]
+        ],
     }
 
 
@@ -132,16 +133,16 @@ def _module(module: Module) -> JsonObject:
         "name": on_one_line(module.name),
         "description": clean(module.description).text,
         "files": [
-            {"path": on_one_line(one.path), "role": clean(one.role).text, "description": clean(one.description).text}
-            for one in module.key_files
+            {"path": on_one_line(file.path), "role": clean(file.role).text, "description": clean(file.description).text}
+            for file in module.key_files
         ],
-        "patterns": [clean(one).text for one in module.patterns],
-        "rules": [clean(one).text for one in module.business_rules],
+        "patterns": [clean(pattern).text for pattern in module.patterns],
+        "rules": [clean(rule).text for rule in module.business_rules],
         "issues": [
-            {"description": clean(one.description).text, "solution": clean(one.solution).text}
-            for one in module.common_issues
+            {"description": clean(issue.description).text, "solution": clean(issue.solution).text}
+            for issue in module.common_issues
         ],
-        "dependencies": [on_one_line(one) for one in module.dependencies],
+        "dependencies": [on_one_line(dependency) for dependency in module.dependencies],
     }
 
 

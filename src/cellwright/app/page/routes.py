@@ -1,4 +1,4 @@
-"""The page behind the gate: its routes, its cookies, and what it hears of calls and changes."""
+"""The page behind the gate: its routes, its cookies, and what it is told of calls and changes."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -16,11 +16,11 @@ from cellwright.core.errors import CellwrightError
 from cellwright.core.types import Call, Scope
 from cellwright.web.activity import ActivityEntry
 from cellwright.web.requests import caller_of
-from cellwright.web.responses import NothingToSay, failure
+from cellwright.web.responses import NoContent, failure
 from cellwright.web.site import Endpoint, Handler, Site
 from cellwright.web.visits import Recheck, Visits
 
-# After these the list of notebooks may be another one.
+# After a call of these tools the list of notebooks may have changed.
 FILE_TOOLS = frozenset(
     {"create_document", "copy_document", "rename_document", "delete_document", "notebook_keep", "use_notebook", "export_notebook",
      "import_notebook"}
@@ -28,7 +28,7 @@ FILE_TOOLS = frozenset(
 
 
 class WorkspacePage:
-    """The page of one workspace. `visits` are the people who came in with a token; None where Jupyter lets them in."""
+    """The page of one workspace. `visits` are those of people who logged in with a token; None where Jupyter lets them in."""
 
     def __init__(self, workspace: Workspace, visits: Visits | None) -> None:
         self._notebooks = workspace.notebook_shelf
@@ -39,18 +39,16 @@ class WorkspacePage:
         self._stop_listening = workspace.changes.subscribe(self._site.heard)
 
     def routes(self) -> list[Route]:
-        """Every address of the page, each with what it needs; with a cookie one comes in here and nowhere else."""
-        made = [_route(endpoint) for endpoint in self._site.endpoints]
+        """Every address of the page, each with what it needs. A cookie is accepted by these routes and no others."""
+        routes = [_route(endpoint) for endpoint in self._site.endpoints]
         if self._visits is not None:
-            enter = _enter(self._visits)
-            leave = _leave(self._visits)
             post = frozenset({"POST"})
-            made += [
-                # With the token alone: a cookie must not be able to make another.
-                Route("/api/enter", post, Scope.READ, enter),
-                Route("/api/leave", post, Scope.READ, leave, visits=True),
+            routes += [
+                # This one takes only the token: a cookie must not be able to get another.
+                Route("/api/enter", post, Scope.READ, _enter(self._visits)),
+                Route("/api/leave", post, Scope.READ, _leave(self._visits), visits=True),
             ]
-        return made
+        return routes
 
     # -- told by the protocol's server -----------------------------------------------------------------------------------------
 
@@ -59,17 +57,17 @@ class WorkspacePage:
         return self._site.activity.began(call, tool, touched[0].uri if touched else None)
 
     def ended(self, call: Call, begun: object, outcome: str, seconds: float, answer: results.Answer) -> None:
-        known = cast("ActivityEntry", begun)
-        if known.tool in FILE_TOOLS:
+        entry = cast("ActivityEntry", begun)
+        if entry.tool in FILE_TOOLS:
             self._notebooks.listing_changed()
             self._site.things_changed()
-        said = next((part for part in answer.content if isinstance(part, str)), "")
-        self._site.activity.ended(call, known, outcome, seconds, said, answer.tokens)
+        text = next((part for part in answer.content if isinstance(part, str)), "")
+        self._site.activity.ended(call, entry, outcome, seconds, text, answer.tokens)
 
     # -- the end -----------------------------------------------------------------------------------------------------------------
 
     def end_streams(self) -> None:
-        """End what would stay open for ever; what was asked for is still answered."""
+        """End the streams, which would stay open for ever. Other requests are still answered."""
         self._site.end_streams()
 
     async def close(self) -> None:
@@ -92,13 +90,13 @@ def _enter(visits: Visits) -> Handler:
     async def respond(request: Request) -> Response:
         recheck = cast("Recheck", request.scope[RECHECK_KEY])
         secure = request.headers.get("origin", "").startswith("https://")
-        return NothingToSay({"set-cookie": visits.begin(caller_of(request), recheck, secure=secure)})
+        return NoContent({"set-cookie": visits.begin(caller_of(request), recheck, secure=secure)})
 
     return respond
 
 
 def _leave(visits: Visits) -> Handler:
     async def respond(request: Request) -> Response:
-        return NothingToSay({"set-cookie": visits.end(str(request.scope[VISIT_KEY]))})
+        return NoContent({"set-cookie": visits.end(str(request.scope[VISIT_KEY]))})
 
     return respond

@@ -21,7 +21,7 @@ from cellwright.notebook.run import (
     Run,
     RunProblem,
     RunView,
-    Shown,
+    ShownOutputs,
 )
 
 RELATED = {"javascript": "typescript", "typescript": "javascript"}
@@ -85,11 +85,11 @@ class OwnKernels:
         characters: int,
         pictures: int,
         links: Sequence[str] = (),
-    ) -> Shown:
+    ) -> ShownOutputs:
         read = [output_from_json(output) for output in outputs]
         fitted = await self._notebooks.pictures.in_outputs(read, pictures, call.principal.id)
         made = shape_outputs(read, characters, None, "", fitted, pictures, links)
-        return Shown(made.outputs, made.pictures, any(made.truncated), made.hidden)
+        return ShownOutputs(made.outputs, made.pictures, any(made.truncated), made.hidden)
 
 
 def spec_for(language: str, specs: Sequence[KernelSpec]) -> KernelSpec:

@@ -13,7 +13,7 @@ from cellwright.jupyter.documents.updates import MAX_DEPTH, nested_too_deeply
 from cellwright.jupyter.model import CellHead
 from cellwright.jupyter.notebooks.cells import head_of, id_of
 from cellwright.jupyter.notebooks.outline import OutlineEntry, entry_of
-from cellwright.notebook.addressing import execution_count_in, no_such_cell, the_one_called
+from cellwright.notebook.addressing import execution_count_in, no_such_cell, only_cell_showing
 
 KEPT = "cellwright"
 """Where we keep our own notes in a shared document: what changes there are no cells."""
@@ -107,7 +107,7 @@ class CellIndex:
         if count is None:
             return self.find(name)
         showing = [index for index, head in enumerate(self.heads()) if head.execution_count == count]
-        return the_one_called(name, self._ids, showing)
+        return only_cell_showing(name, self._ids, showing)
 
     @property
     def duplicates(self) -> frozenset[str]:

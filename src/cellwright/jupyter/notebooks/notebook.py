@@ -365,7 +365,7 @@ def replacements(source: str, old: str, new: str) -> list[TextChange]:
     wanted = old.replace("\r\n", "\n")
     places = _occurrences(text.shown, wanted) if text.shown != source else []
     check_growth(source, len(places), len(new) - len(old))
-    return text.meant([TextChange(start, start + len(wanted), new) for start in places])
+    return text.real_changes([TextChange(start, start + len(wanted), new) for start in places])
 
 
 def _occurrences(source: str, old: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""Markdown by blocks, as far as notebooks need it: headings, fenced code, and everything else. By the rules of CommonMark."""
+"""Splits Markdown into the blocks that notebooks need: headings, fenced code, and everything else. Follows CommonMark."""
 
 import re
 from array import array
@@ -10,8 +10,9 @@ MOST_INDENT = 3
 LEVELS = 6
 _MARK = re.compile(r" {0,3}[#`~=-]")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
+_NO_PARAGRAPH = re.compile(r" {4}|\t| {0,3}(?:[-*+>]|\d{1,9}[.)]|<|\|)")
 APART = "\n\n"
-"""What stands between two blocks that were not neighbours in one text: a blank line."""
+"""What is put between two blocks that were not neighbours in one text: a blank line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +21,12 @@ class Heading:
     text: str
     source: str
     before: str = field(default=APART, compare=False)
-    """Here as in the other blocks: what stands between the block before and this one, line ends and blank lines."""
+    """The line ends and blank lines between the block before and this one. The other blocks have it too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Fenced code: what stands inside, and how it stands there."""
+    """Fenced code: its content, and its source with the fence."""
 
     info: str
     content: str
@@ -36,7 +37,7 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """A run of lines that are neither, without blank lines around."""
+    """Lines that are neither a heading nor fenced code, without the blank lines around them."""
 
     source: str
     before: str = field(default=APART, compare=False)
@@ -46,23 +47,33 @@ Block = Heading | Fence | Prose
 
 
 def first_heading(text: str) -> Heading | None:
-    """The level-1 heading with which the text begins, if it does."""
+    """The level-1 heading at the beginning of the text, if there is one."""
     first = next(blocks(text), None)
     return first if isinstance(first, Heading) and first.level == 1 else None
 
 
-def joined(found: Sequence[Block]) -> str:
-    """Neighbouring blocks as they stood in their text."""
-    return "".join(f"{block.before if number else ''}{block.source}" for number, block in enumerate(found))
+def joined(neighbours: Sequence[Block]) -> str:
+    """Neighbouring blocks as they were in their text."""
+    return "".join(f"{block.before if number else ''}{block.source}" for number, block in enumerate(neighbours))
+
+
+def indent_of(line: str) -> int:
+    """The number of blanks with which the line begins."""
+    return len(line) - len(line.lstrip(" "))
+
+
+def without_indent(line: str, width: int) -> str:
+    """The line without the blanks with which it begins, of which `width` are removed at most."""
+    return line[min(width, indent_of(line)) :]
 
 
 class _Lines:
-    """A text by its lines. Only where they begin is kept: millions of short texts would take many times the memory of their letters."""
+    """The lines of a text. It keeps only where they begin, because millions of short strings take many times the memory of the text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._starts = array("I", [0])
-        self._starts.extend(found.end() for found in re.finditer("\n", text))
+        self._starts.extend(match.end() for match in re.finditer("\n", text))
         self._starts.append(len(text) + 1)
 
     def __len__(self) -> int:
@@ -72,68 +83,68 @@ class _Lines:
         return self._text[self._starts[at] : self._starts[at + 1] - 1]
 
     def is_marked(self, at: int) -> bool:
-        """Whether it may be a heading, the line under one, or a fence."""
+        """Whether the line may be a heading, the underline of one, or a fence."""
         return _MARK.match(self._text, self._starts[at]) is not None
 
     def is_empty(self, at: int) -> bool:
         return self._starts[at + 1] == self._starts[at] + 1
 
     def text(self, start: int, end: int) -> str:
-        """The lines from `start` on and before `end`, as they stand in the text."""
+        """The lines from `start` to before `end`, as they are in the text."""
         return self._text[self._starts[start] : self._starts[end] - 1] if start < end else ""
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """The blocks in their order. Blank lines between blocks are not part of any, but each knows those before it."""
+    """The blocks in their order. Blank lines between blocks belong to no block, but each block knows those before it."""
     lines = _Lines(text.replace("\r\n", "\n").replace("\r", "\n"))
-    told = 0  # the lines before this one are in blocks that were given out
-    start = 0  # prose that was not given out yet begins here
+    yielded = 0  # the lines before this one are in blocks that were yielded
+    prose_start = 0  # prose that was not yielded yet begins here
     at = 0
     while at < len(lines):
-        found = (_heading_at(lines, at, start) or _fence_at(lines, at)) if lines.is_marked(at) else None
-        if found is None:
+        located = (_heading_at(lines, at, prose_start) or _fence_at(lines, at)) if lines.is_marked(at) else None
+        if located is None:
             at += 1
             continue
-        block, begin, at = found
-        for prose, end in _prose(lines, start, begin, told):
-            told = end
+        block, block_start, at = located
+        for prose, prose_end in _prose(lines, prose_start, block_start, yielded):
+            yielded = prose_end
             yield prose
-        yield replace(block, before=_between(lines, told, begin))
-        told = start = at
-    for prose, _ in _prose(lines, start, len(lines), told):
+        yield replace(block, before=_between(lines, yielded, block_start))
+        yielded = prose_start = at
+    for prose, _ in _prose(lines, prose_start, len(lines), yielded):
         yield prose
 
 
 def _heading_at(lines: _Lines, at: int, start: int) -> tuple[Heading, int, int] | None:
-    """The heading that this line is, or underlines; where it begins, and the line after it. No title stands before `start`."""
+    """The heading that this line is, or underlines; the line where it begins, and the one after it. No title is before `start`."""
     line = lines[at]
     heading = _heading(line)
     if heading is not None:
         return heading, at, at + 1
-    under = _UNDERLINE.match(line) if at > start and _opening(line) is None else None
-    if under is None:
+    underline = _UNDERLINE.match(line) if at > start and _opening(line) is None else None
+    if underline is None:
         return None
     title = lines[at - 1]
-    if not title.strip() or not _is_paragraph(title):
+    if not title.strip() or _NO_PARAGRAPH.match(title):
         return None
-    return Heading(1 if under[1][0] == "=" else 2, title.strip(), f"{title}\n{line}"), at - 1, at + 1
+    return Heading(1 if underline[1][0] == "=" else 2, title.strip(), f"{title}\n{line}"), at - 1, at + 1
 
 
 def _fence_at(lines: _Lines, at: int) -> tuple[Fence, int, int] | None:
-    """The fence that this line opens; where it begins, and the line after it."""
+    """The fence that this line opens; the line where it begins, and the one after it."""
     opening = _opening(lines[at])
     if opening is None:
         return None
-    end, closed = _end_of_fence(lines, at)
-    indent = len(lines[at]) - len(lines[at].lstrip(" "))
+    end, closed = _end_of_fence(lines, at, opening["mark"])
+    indent = indent_of(lines[at])
     content = lines.text(at + 1, end)
     if indent:
-        content = "\n".join(_without_indent(lines[one], indent) for one in range(at + 1, end))
+        content = "\n".join(without_indent(lines[number], indent) for number in range(at + 1, end))
     after = end + 1 if closed else end
     return Fence(opening["info"].strip(), content, lines.text(at, after), closed), at, after
 
 
-def _prose(lines: _Lines, start: int, end: int, told: int) -> Iterator[tuple[Prose, int]]:
+def _prose(lines: _Lines, start: int, end: int, yielded: int) -> Iterator[tuple[Prose, int]]:
     """The prose in these lines, if there is any, and the line after it."""
     while start < end and lines.is_empty(start):
         start += 1
@@ -141,15 +152,16 @@ def _prose(lines: _Lines, start: int, end: int, told: int) -> Iterator[tuple[Pro
         end -= 1
     text = lines.text(start, end)
     if text.strip():
-        yield Prose(text, _between(lines, told, start)), end
+        yield Prose(text, _between(lines, yielded, start)), end
 
 
-def _between(lines: _Lines, told: int, begin: int) -> str:
-    return f"\n{lines.text(told, begin)}\n" if told < begin else "\n"
+def _between(lines: _Lines, start: int, end: int) -> str:
+    """The line ends and blank lines between two blocks."""
+    return f"\n{lines.text(start, end)}\n" if start < end else "\n"
 
 
 def _heading(line: str) -> Heading | None:
-    """By hand: an expression that looks for the closing marks takes a time that grows with the square of the blanks before them."""
+    """Parsed by hand: a regular expression for the closing marks takes time that grows with the square of the blanks before them."""
     marks = line.lstrip(" ")
     rest = marks.lstrip("#")
     level = len(marks) - len(rest)
@@ -162,34 +174,21 @@ def _heading(line: str) -> Heading | None:
     return Heading(level, text.strip(), line)
 
 
-def _is_paragraph(line: str) -> bool:
-    return not re.match(r" {4}|\t| {0,3}(?:[-*+>]|\d{1,9}[.)]|<|\|)", line)
-
-
 def _opening(line: str) -> re.Match[str] | None:
-    found = _FENCE.match(line)
-    if found is None or (found["mark"][0] == "`" and "`" in found["info"]):
+    match = _FENCE.match(line)
+    if match is None or (match["mark"][0] == "`" and "`" in match["info"]):
         return None
-    return found
+    return match
 
 
-def _end_of_fence(lines: _Lines, start: int) -> tuple[int, bool]:
-    """The line that closes the fence, or the one after the last."""
-    mark = (_opening(lines[start]) or {"mark": "```"})["mark"]
+def _end_of_fence(lines: _Lines, start: int, mark: str) -> tuple[int, bool]:
+    """The line that closes the fence, or the one after the last; and whether the fence is closed."""
     for at in range(start + 1, len(lines)):
         line = lines[at]
-        end = line.lstrip(" ").rstrip(" \t")
-        indent = len(line) - len(line.lstrip(" "))
-        if indent <= MOST_INDENT and len(end) >= len(mark) and end[0] == mark[0] and not end.strip(mark[0]):
+        closing = line.lstrip(" ").rstrip(" \t")
+        if indent_of(line) <= MOST_INDENT and closing.startswith(mark) and not closing.strip(mark[0]):
             return at, True
     return len(lines), False
-
-
-def _without_indent(line: str, indent: int) -> str:
-    cut = 0
-    while cut < indent and cut < len(line) and line[cut] == " ":
-        cut += 1
-    return line[cut:]
 
 
 def fence_for(content: str) -> str:

@@ -1,4 +1,4 @@
-"""Files that are notebooks: which format a name or a text is of, what of a text is not in its notebook, files that a Srcbook links to."""
+"""Files that are notebooks: the format of a name or a text, what a notebook lacks of its text, and the files that a Srcbook links to."""
 
 import posixpath
 import re
@@ -25,8 +25,8 @@ ENDINGS: Mapping[str, str] = {
 }
 _OUTPUT = re.compile(r"^ {0,3}(?:`{3,}|~{3,})output[ \t]*$", re.MULTILINE)
 _NBFORMAT = re.compile(r'"nbformat"\s*:')
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")
-"""Only an escape of JSON can say half of a pair."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+"""Only an escape of JSON can name half of a surrogate pair."""
 MOST_LINKED_FILES = 100
 
 
@@ -38,14 +38,14 @@ def read(text: str, format_name: str) -> tuple[Notebook, list[str]]:
 
 def not_in_notebook(notebook: Notebook, text: str, format_name: str) -> list[str]:
     """What of the text is not in the notebook that was read from it."""
-    if _HALF.search(text):
-        _refuse_halves(notebook)
+    if _SURROGATE.search(text):
+        _refuse_lone_surrogates(notebook)
     blocks = sum(len(_OUTPUT.findall(piece)) for piece in in_pieces(text)) if format_name == "md" else 0
     return [f"left out of the text: {counted(blocks, 'output block')}, because nothing was run here"] if blocks else []
 
 
-def _refuse_halves(notebook: Notebook) -> None:
-    """Here, in words: no place could keep it, and each fails in its own way."""
+def _refuse_lone_surrogates(notebook: Notebook) -> None:
+    """Refused here with one message, because no place could keep them and each would fail in its own way."""
     try:
         for text in _texts(notebook):
             text.encode("utf-8")
@@ -56,57 +56,59 @@ def _refuse_halves(notebook: Notebook) -> None:
 
 
 def _texts(notebook: Notebook) -> Iterator[str]:
-    """Every text in a notebook, one by one: all of them as one JSON would keep others waiting for as long as the notebook is large."""
+    """Every text in a notebook, one by one: to make one JSON of them would keep others waiting if the notebook is large."""
     about = (notebook.title, notebook.language, notebook.metadata)
     cells = (
         (cell.id, cell.source, cell.language, cell.filename, cell.metadata, cell.outputs) for cell in notebook.cells
     )
     for part in chain((about,), cells):
-        left: list[object] = list(part)
-        while left:
-            value = left.pop()
+        pending: list[object] = list(part)
+        while pending:
+            value = pending.pop()
             if isinstance(value, str):
                 yield value
             elif isinstance(value, Mapping):
-                inside = cast("Mapping[str, object]", value)
-                left += [*inside, *inside.values()]
+                mapping = cast("Mapping[str, object]", value)
+                pending += [*mapping, *mapping.values()]
             elif isinstance(value, Sequence):
-                left += cast("Sequence[object]", value)
+                pending += cast("Sequence[object]", value)
 
 
 def linked_files(text: str, format_name: str) -> dict[str, str]:
-    """For a Srcbook whose code lies in files beside it: each link in it, and the path from its folder that the link means."""
+    """The links in a Srcbook whose code is in files beside it, each with its path relative to the folder of the Srcbook."""
     if format_name != "srcmd":
         return {}
-    found = {link: posixpath.normpath(link) for link in srcmd.links(text)}
-    if len(found) > MOST_LINKED_FILES:
+    path_of = {link: posixpath.normpath(link) for link in srcmd.links(text)}
+    if len(path_of) > MOST_LINKED_FILES:
         raise InvalidFormat(
-            f"this notebook links to {counted(len(found), 'file')}, of which {MOST_LINKED_FILES} at most are read",
+            f"this notebook links to {counted(len(path_of), 'file')}, of which {MOST_LINKED_FILES} at most are read",
             hint="put the code into fenced blocks under the file names",
         )
-    for link, path in found.items():
+    for link, path in path_of.items():
         if path.startswith(("..", "/")) or "\\" in path:
             raise InvalidFormat(
                 f"the notebook links to {link[:80]!a}, which is not in its folder",
                 hint="put the code into a fenced block under the file name",
             )
-    return found
+    return path_of
 
 
 def format_of(name: str, text: str | None = None) -> str | None:
-    """The format of a file by its name, and where that leaves it open, by how its text begins; None if it is none of ours."""
-    found = next((form for ending, form in ENDINGS.items() if name.lower().endswith(ending)), None)
-    if text is None or found not in ("md", "json"):
-        return found
-    return format_within(text) if found == "json" or text.lstrip().startswith(srcmd.OPENING) else found
+    """The format of a file by its name and, where the name leaves it open, by its text; None if we do not know the format."""
+    by_name = next((form for ending, form in ENDINGS.items() if name.lower().endswith(ending)), None)
+    if text is None or by_name not in ("md", "json"):
+        return by_name
+    return format_within(text) if by_name == "json" or text.lstrip().startswith(srcmd.OPENING) else by_name
 
 
 def format_within(text: str) -> str:
     """The format of a text that has no name."""
-    begins = text.lstrip()[:40]
-    if begins.startswith("{"):
+    beginning = text.lstrip()[:40]
+    if beginning.startswith("{"):
         return "ipynb" if _NBFORMAT.search(text) and '"cellwright"' not in text.lstrip()[:20] else "json"
-    return "srcmd" if begins.startswith(srcmd.OPENING) else "html" if begins.lower().startswith("<!doctype") else "md"
+    if beginning.startswith(srcmd.OPENING):
+        return "srcmd"
+    return "html" if beginning.lower().startswith("<!doctype") else "md"
 
 
 def no_format(name: str) -> InvalidArgument:

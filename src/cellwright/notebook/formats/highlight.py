@@ -1,4 +1,4 @@
-"""Code with its comments, strings, numbers and words of the language told apart: by one expression, without a grammar."""
+"""Highlights comments, strings, numbers and keywords in code. One regular expression finds them, without a grammar."""
 
 import re
 from functools import cache
@@ -13,7 +13,7 @@ _WORDS = {
     "not null on or order outer select set table then union update values when where with",
     "bash": "case do done elif else esac export fi for function if in local return then until while",
 }
-_SAME = {
+_ALIASES = {
     "typescript": "javascript",
     "shell": "bash",
     "sh": "bash",
@@ -41,15 +41,15 @@ def _expression(language: str) -> re.Pattern[str]:
 
 
 def highlighted(source: str, language: str) -> str:
-    """The source as the inside of <code>; plain where the language is not known here."""
-    known = _SAME.get(language, language)
-    if known not in _WORDS:
+    """The source as the content of <code>, without highlights if the language has no keywords here."""
+    language = _ALIASES.get(language, language)
+    if language not in _WORDS:
         return escape(source)
-    made: list[str] = []
+    pieces: list[str] = []
     at = 0
-    for found in _expression(known).finditer(source):
-        if found.lastgroup is None:
+    for token in _expression(language).finditer(source):
+        if token.lastgroup is None:
             continue
-        made += (escape(source[at : found.start()]), f'<span class="{found.lastgroup}">{escape(found[0])}</span>')
-        at = found.end()
-    return "".join((*made, escape(source[at:])))
+        pieces += (escape(source[at : token.start()]), f'<span class="{token.lastgroup}">{escape(token[0])}</span>')
+        at = token.end()
+    return "".join((*pieces, escape(source[at:])))

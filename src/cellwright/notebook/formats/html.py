@@ -1,7 +1,7 @@
-"""`html`: a notebook as one page for people. No script, nothing from outside, light and dark, good on paper.
+"""`html`: a notebook as one page for people. It has no script, loads nothing, follows light and dark, and prints well.
 
-What the notebook brings cannot act: text is escaped, pictures are data: addresses in <img>, and HTML outputs stand in frames that may
-run nothing and have no origin. The page's own policy says the same once more, and the frames inherit it.
+The content of the notebook cannot act: text is escaped, pictures are data: addresses in <img>, and HTML outputs are in frames that may
+run nothing and have no origin. The page's own policy forbids the same once more, and the frames inherit it.
 """
 
 import base64
@@ -44,9 +44,9 @@ _SCRIPT = re.compile(r"<script\b", re.IGNORECASE)
 def encode(notebook: Notebook) -> Encoded:
     losses: list[str] = []
     cells = "\n".join(_Cell(notebook, cell, number, losses).html() for number, cell in enumerate(notebook.cells))
-    title = escape(_seen(notebook.title) or UNTITLED)
+    title = escape(_cleaned(notebook.title) or UNTITLED)
     count = counted(len(notebook.cells), "cell")
-    about = " · ".join(part for part in (escape(_seen(notebook.language)), count) if part)
+    about = " · ".join(part for part in (escape(_cleaned(notebook.language)), count) if part)
     page = (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">\n'
@@ -63,19 +63,19 @@ def decode(_text: str) -> Notebook:
     )
 
 
-def _seen(text: str) -> str:
+def _cleaned(text: str) -> str:
     return clean(text).text
 
 
 def _joined(value: object) -> str:
-    """Text as nbformat has it: one string, or a list of lines."""
+    """Text of nbformat, which is one string or a list of lines; anything else as JSON."""
     if isinstance(value, list):
         return "".join(str(part) for part in cast("list[object]", value))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
 
 
 class _Cell:
-    """One cell on its way to the page; what cannot be shown goes to `losses`."""
+    """Writes one cell as HTML, and adds to `losses` what cannot be shown."""
 
     def __init__(self, notebook: Notebook, cell: Cell, number: int, losses: list[str]) -> None:
         self._notebook = notebook
@@ -85,7 +85,7 @@ class _Cell:
 
     def html(self) -> str:
         cell = self._cell
-        body = _seen(cell.source)
+        body = _cleaned(cell.source)
         if cell.kind is Kind.MARKDOWN:
             inside = to_html(self._without_title(body), self._attached(), _fenced)
             return f'<section class="prose" id="cell-{self._number}">\n{inside}\n</section>' if inside else ""
@@ -96,7 +96,7 @@ class _Cell:
         label = " · ".join(
             part
             for part in (
-                _seen(cell.filename),
+                _cleaned(cell.filename),
                 language if cell.language and language != self._notebook.language else "",
             )
             if part
@@ -109,15 +109,15 @@ class _Cell:
         )
 
     def _without_title(self, text: str) -> str:
-        """The first text often begins with the title, which stands on the page already."""
+        """The first cell often begins with the title, which the page shows already."""
         first, _, rest = text.lstrip("\n").partition("\n")
-        return rest if self._number == 0 and first.strip() == f"# {_seen(self._notebook.title)}" else text
+        return rest if self._number == 0 and first.strip() == f"# {_cleaned(self._notebook.title)}" else text
 
     def _attached(self) -> dict[str, str]:
-        """The pictures that came with the cell, by their names."""
-        found: object = cast("Any", self._cell.metadata.get(OWN) or {}).get("attachments", {})
-        named = cast("dict[str, JsonObject]", found) if isinstance(found, dict) else {}
-        pictures = {name: _first_picture(forms) for name, forms in named.items()}
+        """The pictures that are attached to the cell, as addresses by their names."""
+        attachments: object = cast("Any", self._cell.metadata.get(OWN) or {}).get("attachments", {})
+        bundles = cast("dict[str, JsonObject]", attachments) if isinstance(attachments, dict) else {}
+        pictures = {name: _first_picture(bundle) for name, bundle in bundles.items()}
         return {name: address for name, address in pictures.items() if address}
 
     def _outputs(self) -> Iterator[str]:
@@ -137,26 +137,26 @@ class _Cell:
     def _text(self, text: str, kind: str) -> str:
         if "\x1b[" in text:
             self._lose("terminal colours are not shown")
-        shown = _seen(text).rstrip("\n")
-        return f'<pre class="{kind}">{escape(shown)}</pre>' if shown.strip() else ""
+        cleaned = _cleaned(text).rstrip("\n")
+        return f'<pre class="{kind}">{escape(cleaned)}</pre>' if cleaned.strip() else ""
 
-    def _lose(self, what: str) -> None:
-        self._losses.append(f"cell {self._number}: {what}")
+    def _lose(self, loss: str) -> None:
+        self._losses.append(f"cell {self._number}: {loss}")
 
     def _data(self, data: object) -> str:
-        """An output in the best of its forms that a page can show."""
-        forms = cast("JsonObject", data) if isinstance(data, dict) else {}
-        mime = next((kind for kind in SHOWN if kind in forms), None)
-        if mime is None or (mime == "text/plain" and len(forms) > 1):
+        """An output in the best of its types that a page can show."""
+        bundle = cast("JsonObject", data) if isinstance(data, dict) else {}
+        mime = next((kind for kind in SHOWN if kind in bundle), None)
+        if mime is None or (mime == "text/plain" and len(bundle) > 1):
             self._lose(
-                f"an output of {', '.join(kind for kind in forms if kind != mime)[:200] or 'no known form'} is not shown"
+                f"an output of {', '.join(kind for kind in bundle if kind != mime)[:200] or 'no known form'} is not shown"
             )
         if mime is None:
             return ""
-        value = forms[mime]
+        value = bundle[mime]
         if mime in (*PICTURES, SVG):
             address = _picture(mime, value)
-            alt = escape(_seen(_joined(forms.get("text/plain", "picture")))[:200])
+            alt = escape(_cleaned(_joined(bundle.get("text/plain", "picture")))[:200])
             return (
                 f'<figure><img src="{address}" alt="{alt}"></figure>'
                 if address
@@ -164,16 +164,17 @@ class _Cell:
             )
         writers: dict[str, Callable[[str], str]] = {
             HTML: self._frame,
-            "text/markdown": lambda text: f'<div class="prose">{to_html(_seen(text), {}, _fenced)}</div>',
+            "text/markdown": lambda text: f'<div class="prose">{to_html(_cleaned(text), {}, _fenced)}</div>',
         }
         return writers.get(mime, lambda text: self._text(text, "out"))(_joined(value))
 
     def _frame(self, markup: str) -> str:
-        """Somebody's HTML, where it can only be looked at."""
+        """Foreign HTML, in a frame where it can only be looked at."""
         if _SCRIPT.search(markup):
             self._lose("an HTML output has scripts, which do not run")
         rems = min(LEAST_REMS + ROW_REMS * len(_ROW.findall(markup)), MOST_REMS)
-        inside = escape(f"<!doctype html><meta charset=utf-8><style>{FRAME_STYLE}</style>{_without_surrogates(markup)}")
+        encodable = markup.encode("utf-8", "replace").decode()
+        inside = escape(f"<!doctype html><meta charset=utf-8><style>{FRAME_STYLE}</style>{encodable}")
         return f'<iframe sandbox="" title="output" style="height:{rems:.1f}rem" srcdoc="{inside}"></iframe>'
 
 
@@ -181,19 +182,16 @@ def _fenced(source: str, language: str) -> str:
     return highlighted(source, language_named(language))
 
 
-def _first_picture(forms: object) -> str | None:
-    known = cast("JsonObject", forms) if isinstance(forms, dict) else {}
-    return next((made for mime in (*PICTURES, SVG) if (made := _picture(mime, known.get(mime)))), None)
+def _first_picture(bundle: object) -> str | None:
+    value_of = cast("JsonObject", bundle) if isinstance(bundle, dict) else {}
+    addresses = (_picture(mime, value_of.get(mime)) for mime in (*PICTURES, SVG))
+    return next(filter(None, addresses), None)
 
 
 def _picture(mime: str, value: object) -> str | None:
-    """The picture as a data: address; None if it is none."""
+    """The picture as a data: address; None if the value is no picture."""
     if mime == SVG:
         text = _joined(value) if value else ""
         return f"data:{SVG};base64,{base64.b64encode(text.encode('utf-8', 'replace')).decode()}" if text else None
-    packed = "".join(_joined(value).split()) if value else ""
-    return f"data:{mime};base64,{packed}" if packed and _BASE64.fullmatch(packed) else None
-
-
-def _without_surrogates(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
+    encoded = "".join(_joined(value).split()) if value else ""
+    return f"data:{mime};base64,{encoded}" if encoded and _BASE64.fullmatch(encoded) else None

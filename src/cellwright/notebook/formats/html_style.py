@@ -1,4 +1,4 @@
-"""How a page looks: set for reading, quiet, in the light and dark of the reader's system, and on paper."""
+"""The style of a page: made for reading, in the light or dark of the reader's system, and for paper."""
 
 STYLE = """
 :root{color-scheme:light dark;--paper:#fdfdfb;--ink:#22252a;--soft:#5f6670;--line:#e2e3df;--block:#f4f4f0;--accent:#1d5fa8;--bad:#a3271c;

@@ -1,4 +1,4 @@
-"""`ipynb`: nbformat 4.5, with everything that a notebook has."""
+"""`ipynb`: nbformat 4.5. It keeps everything that a notebook has."""
 
 import json
 import re
@@ -21,9 +21,9 @@ OLDER = (1, 2, 3)
 MIME = "application/x-ipynb+json"
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 OWN = "cellwright"
-"""Our own key in the metadata of notebooks and cells: what nbformat has no place for."""
+"""Our own key in the metadata of notebooks and cells, for what nbformat has no field."""
 ATTACHED = "attachments"
-"""Pictures that belong to a cell's text: nbformat has them beside the metadata, a notebook among our own."""
+"""Pictures that belong to a cell's text: nbformat has them beside the metadata, our model under our own key in it."""
 KERNELS = {"python": ("python3", "Python 3"), "bash": ("bash", "Bash"), "r": ("ir", "R"), "julia": ("julia", "Julia")}
 
 
@@ -35,43 +35,42 @@ def to_notebook(notebook: Notebook) -> JsonObject:
     """The notebook as nbformat's JSON."""
     language = language_named(notebook.language)
     metadata = dict(notebook.metadata)
-    own = {**_mapping(metadata.get(OWN)), "title": notebook.title, "language": language}
-    metadata[OWN] = own
-    for name, said in _kernel_of(language).items():
-        metadata.setdefault(name, said)
-    seen: set[str] = set()
-    cells = [_cell(cell, index, language, seen) for index, cell in enumerate(notebook.cells)]
+    metadata[OWN] = {**_mapping(metadata.get(OWN)), "title": notebook.title, "language": language}
+    for name, entry in _default_kernel(language).items():
+        metadata.setdefault(name, entry)
+    used_ids: set[str] = set()
+    cells = [_to_cell_json(cell, index, language, used_ids) for index, cell in enumerate(notebook.cells)]
     return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
 
-def _kernel_of(language: str) -> dict[str, JsonObject]:
-    """What a notebook says of its kernel when nothing but the language is known."""
-    said: dict[str, JsonObject] = {"language_info": {"name": language}}
+def _default_kernel(language: str) -> dict[str, JsonObject]:
+    """The metadata about a kernel of which only the language is known."""
+    entries: dict[str, JsonObject] = {"language_info": {"name": language}}
     if language in KERNELS:
-        name, shown = KERNELS[language]
-        said["kernelspec"] = {"name": name, "display_name": shown, "language": language}
-    return said
+        name, display_name = KERNELS[language]
+        entries["kernelspec"] = {"name": name, "display_name": display_name, "language": language}
+    return entries
 
 
-def _without_nothing(metadata: JsonObject, language: str) -> JsonObject:
-    """Without what Jupyter and we ourselves write about a kernel of which nothing is known: no notebook has that to lose."""
-    known = _kernel_of(language)
+def _without_default_kernel(metadata: JsonObject, language: str) -> JsonObject:
+    """Without what Jupyter and we write about a kernel of which only the language is known: that can be written again any time."""
+    defaults = _default_kernel(language)
     return {
-        name: said
-        for name, said in metadata.items()
-        if name not in ("kernelspec", "language_info") or not (said == known.get(name) or _is_empty(said))
+        name: entry
+        for name, entry in metadata.items()
+        if name not in ("kernelspec", "language_info") or not (entry == defaults.get(name) or _is_empty(entry))
     }
 
 
-def _is_empty(said: object) -> bool:
-    return isinstance(said, dict) and not any(cast("JsonObject", said).values())
+def _is_empty(entry: object) -> bool:
+    return isinstance(entry, dict) and not any(cast("JsonObject", entry).values())
 
 
-def _cell(cell: Cell, index: int, language: str, seen: set[str]) -> JsonObject:
-    cell_id = cell.id if _ID.fullmatch(cell.id) and cell.id not in seen else f"cell-{index}"
-    while cell_id in seen:
+def _to_cell_json(cell: Cell, index: int, language: str, used_ids: set[str]) -> JsonObject:
+    cell_id = cell.id if _ID.fullmatch(cell.id) and cell.id not in used_ids else f"cell-{index}"
+    while cell_id in used_ids:
         cell_id += "x"
-    seen.add(cell_id)
+    used_ids.add(cell_id)
     metadata = dict(cell.metadata)
     own = {**_mapping(metadata.get(OWN))}
     if cell.filename:
@@ -84,39 +83,40 @@ def _cell(cell: Cell, index: int, language: str, seen: set[str]) -> JsonObject:
     metadata.pop(OWN, None)
     if own:
         metadata[OWN] = own
-    made: JsonObject = {"cell_type": cell.kind.value, "id": cell_id, "metadata": metadata, "source": cell.source}
+    cell_json: JsonObject = {"cell_type": cell.kind.value, "id": cell_id, "metadata": metadata, "source": cell.source}
     if attached and cell.kind is not Kind.CODE:
-        made[ATTACHED] = attached
+        cell_json[ATTACHED] = attached
     if cell.kind is Kind.CODE:
-        made |= {"execution_count": cell.execution_count, "outputs": list(cell.outputs)}
-    return made
+        cell_json |= {"execution_count": cell.execution_count, "outputs": list(cell.outputs)}
+    return cell_json
 
 
 def decode(text: str) -> Notebook:
     try:
-        found: Any = json.loads(text)
+        notebook_json: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidFormat(
             "this is not JSON, so it is not a notebook", hint="name the format it has: md, srcmd, json or html"
         ) from error
-    return from_notebook(found)
+    return from_notebook(notebook_json)
 
 
-def from_notebook(found: object) -> Notebook:
+def from_notebook(notebook_json: object) -> Notebook:
     """The notebook in nbformat's JSON, of any version."""
-    if not isinstance(found, dict):
+    if not isinstance(notebook_json, dict):
         raise InvalidFormat(
             "this is not a notebook: it is not an object", hint="give a file that Jupyter wrote, or another format"
         )
-    notebook = cast("JsonObject", found)
+    notebook = cast("JsonObject", notebook_json)
     version = notebook.get("nbformat")
     if version in OLDER:
         notebook = as_current(notebook, version)
     elif version != CURRENT:
-        shown = str(version)[:40]
-        raise InvalidFormat(f"this notebook has nbformat {shown!r}, not 1 to 4", hint="save it as version 4")
-    cells = notebook.get("cells")
-    if not isinstance(cells, list):
+        raise InvalidFormat(
+            f"this notebook has nbformat {str(version)[:40]!r}, not 1 to 4", hint="save it as version 4"
+        )
+    cells_json = notebook.get("cells")
+    if not isinstance(cells_json, list):
         raise InvalidFormat(
             "the notebook has no list of cells", hint="give it a list named cells; JupyterLab writes it when it saves"
         )
@@ -125,17 +125,18 @@ def from_notebook(found: object) -> Notebook:
     language = own.get("language") or _mapping(metadata.get("language_info")).get("name")
     language = language or _mapping(metadata.get("kernelspec")).get("language") or "python"
     language = language_named(str(language))
-    kept = _without_own(_without_nothing(metadata, language), ("title", "language"))
-    made = tuple(_notebook_cell(cell, number) for number, cell in enumerate(cast("list[object]", cells)))
+    metadata = _without_own(_without_default_kernel(metadata, language), ("title", "language"))
+    cells = tuple(_from_cell_json(cell, number) for number, cell in enumerate(cast("list[object]", cells_json)))
     title = own.get("title")
-    return Notebook(title if isinstance(title, str) else _first_title(made), language, made, kept)
+    return Notebook(title if isinstance(title, str) else _first_title(cells), language, cells, metadata)
 
 
-def notebook_within(found: object) -> Notebook:
-    """A notebook's JSON as a notebook without a title, as far as it can be read: what no importer would take may still be looked for."""
-    notebook = _mapping(found)
-    about = _mapping(notebook.get("metadata"))
-    language = _mapping(about.get("language_info")).get("name") or _mapping(about.get("kernelspec")).get("language")
+def notebook_within(notebook_json: object) -> Notebook:
+    """As much of a notebook's JSON as can be read, without a title: the search also covers notebooks that cannot be imported."""
+    notebook = _mapping(notebook_json)
+    metadata = _mapping(notebook.get("metadata"))
+    language = _mapping(metadata.get("language_info")).get("name")
+    language = language or _mapping(metadata.get("kernelspec")).get("language")
     cells = tuple(_cell_within(_mapping(cell)) for cell in _items(notebook.get("cells")))
     return Notebook("", str(language or "python"), cells)
 
@@ -151,16 +152,16 @@ def _cell_within(cell: JsonObject) -> Cell:
 
 
 def joined_lines(value: object) -> str:
-    """A text, or a list of lines; whatever else there is says nothing."""
+    """A text, or a list of lines. Anything else counts as empty."""
     return value if isinstance(value, str) else "".join(line for line in _items(value) if isinstance(line, str))
 
 
-def _notebook_cell(found: object, number: int) -> Cell:
-    if not isinstance(found, dict):
+def _from_cell_json(cell_json: object, number: int) -> Cell:
+    if not isinstance(cell_json, dict):
         raise InvalidFormat(
             f"cell {number} is not an object", hint="a cell is {cell_type, metadata, source}; mend or remove it"
         )
-    cell = cast("JsonObject", found)
+    cell = cast("JsonObject", cell_json)
     kinds = {kind.value: kind for kind in Kind}
     kind = kinds.get(str(cell.get("cell_type")))
     if kind is None:
@@ -209,7 +210,7 @@ def _items(value: object) -> list[object]:
 
 
 def _source(value: object, number: int) -> str:
-    """A source is text or a list of lines; anything else would be lost if it were taken for nothing."""
+    """A source is text or a list of lines. Anything else is an error, because it would be lost."""
     lines = cast("list[object]", value) if isinstance(value, list) else ["" if value is None else value]
     if not all(isinstance(line, str) for line in lines):
         raise InvalidFormat(
@@ -220,8 +221,8 @@ def _source(value: object, number: int) -> str:
 
 
 def _outputs(value: object, number: int) -> tuple[JsonObject, ...]:
-    found = cast("list[object]", value) if isinstance(value, list) else [value] if value else []
-    outputs = [_mapping(output) for output in found]
+    entries = cast("list[object]", value) if isinstance(value, list) else [value] if value else []
+    outputs = [_mapping(entry) for entry in entries]
     if not all(isinstance(output.get("output_type"), str) for output in outputs):
         raise InvalidFormat(
             f"cell {number} has an output without an output_type",

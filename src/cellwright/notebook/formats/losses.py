@@ -1,4 +1,4 @@
-"""What became of a notebook on its way: measured by what comes back, not by what somebody thought of."""
+"""What a conversion lost of a notebook, measured by what comes back when the result is read."""
 
 import json
 from collections import Counter
@@ -13,15 +13,15 @@ LONGEST = 300
 NAMED = 6
 
 Aspect = Callable[[Cell, str], object]
-"""One thing about a cell, given the notebook's language; falsy where the cell does not have it."""
+"""One property of a cell, given the notebook's language; falsy where the cell does not have it."""
 
 
 def _language(cell: Cell, main: str) -> str:
     return language_named(cell.language or main) if cell.kind is Kind.CODE else ""
 
 
-# Of these it is said how many cells lost them; a cell that had none cannot lose it.
-KEPT: Mapping[str, Aspect] = {
+# For each of these we count the cells that lost it. A cell that did not have it cannot lose it.
+ASPECTS: Mapping[str, Aspect] = {
     "languages": _language,
     "file names": lambda cell, _: cell.filename,
     "ids": lambda cell, _: cell.id,
@@ -31,86 +31,86 @@ KEPT: Mapping[str, Aspect] = {
 
 
 def difference(before: Notebook, after: Notebook, keeper: str) -> dict[str, str]:
-    """What `keeper` did not keep, as sentences by what it is about; empty if everything came back."""
-    found = _of_the_whole(before, after, keeper)
+    """What `keeper` did not keep: sentences, by what each is about. Empty if everything came back."""
+    sentences = _notebook_losses(before, after, keeper)
     if len(before.cells) != len(after.cells):
-        found["cells"] = f"{keeper} makes {counted(len(after.cells), 'cell')} of {len(before.cells)}"
-        lost = {name: _missing(before, after, aspect) for name, aspect in KEPT.items()}
-        lost["metadata"] = sum(1 for cell in before.cells if cell.metadata) - sum(bool(c.metadata) for c in after.cells)
+        sentences["cells"] = f"{keeper} makes {counted(len(after.cells), 'cell')} of {len(before.cells)}"
+        counts = {name: _missing(before, after, aspect) for name, aspect in ASPECTS.items()}
+        counts["metadata"] = sum(bool(c.metadata) for c in before.cells) - sum(bool(c.metadata) for c in after.cells)
     else:
         pairs = list(zip(before.cells, after.cells, strict=True))
-        found |= _of_texts(pairs, keeper)
-        lost = {
-            name: sum(1 for old, new in pairs if (had := of(old, before.language)) and had != of(new, after.language))
-            for name, of in KEPT.items()
+        sentences |= _text_losses(pairs, keeper)
+        counts = {
+            name: sum(
+                1
+                for old, new in pairs
+                if (value := aspect(old, before.language)) and value != aspect(new, after.language)
+            )
+            for name, aspect in ASPECTS.items()
         }
-        lost["metadata"] = sum(1 for old, new in pairs if _lost_keys(old.metadata, new.metadata))
-    return found | {
+        counts["metadata"] = sum(1 for old, new in pairs if _lost_keys(old.metadata, new.metadata))
+    return sentences | {
         name: f"{keeper} does not keep the {name} of {counted(count, 'cell')}"
-        for name, count in lost.items()
+        for name, count in counts.items()
         if count > 0
     }
 
 
-def _of_the_whole(before: Notebook, after: Notebook, keeper: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _notebook_losses(before: Notebook, after: Notebook, keeper: str) -> dict[str, str]:
+    losses: dict[str, str] = {}
     if before.title != after.title:
-        found["title"] = f"{keeper} makes the title {after.title[:80]!r}"
+        losses["title"] = f"{keeper} makes the title {after.title[:80]!r}"
     if language_named(before.language) != language_named(after.language):
-        found["language"] = f"{keeper} makes {after.language!r} the notebook's language instead of {before.language!r}"
+        losses["language"] = f"{keeper} makes {after.language!r} the notebook's language instead of {before.language!r}"
     if keys := _lost_keys(before.metadata, after.metadata):
-        found["about"] = f"{keeper} does not keep the notebook's metadata: {', '.join(keys[:NAMED])[:200]}"
-    return found
+        losses["about"] = f"{keeper} does not keep the notebook's metadata: {', '.join(keys[:NAMED])[:200]}"
+    return losses
 
 
-def _of_texts(pairs: Sequence[tuple[Cell, Cell]], keeper: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _text_losses(pairs: Sequence[tuple[Cell, Cell]], keeper: str) -> dict[str, str]:
+    losses: dict[str, str] = {}
     if texts := [number for number, (old, new) in enumerate(pairs) if old.source != new.source]:
-        found["texts"] = f"{keeper} changes the text of {cells_named(texts)}"
+        losses["texts"] = f"{keeper} changes the text of {cells_named(texts)}"
     if kinds := [number for number, (old, new) in enumerate(pairs) if old.kind is not new.kind]:
-        found["kinds"] = f"{keeper} changes the kind of {cells_named(kinds)}: {_turned(pairs)}"
-    return found
+        new_kinds = sorted({f"{old.kind} is now {new.kind}" for old, new in pairs if old.kind is not new.kind})
+        losses["kinds"] = f"{keeper} changes the kind of {cells_named(kinds)}: {', '.join(new_kinds)}"
+    return losses
 
 
-def _turned(pairs: Sequence[tuple[Cell, Cell]]) -> str:
-    return ", ".join(sorted({f"{old.kind} is now {new.kind}" for old, new in pairs if old.kind is not new.kind}))
-
-
-def _missing(before: Notebook, after: Notebook, of: Aspect) -> int:
-    """How many cells' values are nowhere any more; where the cells are others, nobody can say which."""
-    had, has = (Counter(_text(of(cell, notebook.language)) for cell in notebook.cells) for notebook in (before, after))
-    return sum((had - has).values()) - max(had[""] - has[""], 0)
+def _missing(before: Notebook, after: Notebook, aspect: Aspect) -> int:
+    """How many values of cells are gone. The cells cannot be paired here, so the values are counted."""
+    old, new = (
+        Counter(_countable(aspect(cell, notebook.language)) for cell in notebook.cells) for notebook in (before, after)
+    )
+    return sum((old - new).values()) - max(old[""] - new[""], 0)
 
 
 def _lost_keys(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     return [key for key, value in before.items() if _plain(value) != _plain(after.get(key))]
 
 
-def _text(value: object) -> str:
-    """A value of a cell as something to count by; all that is empty is the same."""
+def _countable(value: object) -> str:
+    """A value of a cell as text, so that it can be counted. All empty values are the same."""
     return json.dumps(value, sort_keys=True) if value else ""
 
 
 def _plain(value: object) -> object:
-    """JSON, so that a tuple and a list, or an empty thing and none, are the same."""
+    """The value as JSON has it, so that a tuple equals a list, and an empty value equals none."""
     return json.loads(json.dumps(value)) if value else None
 
 
-def _short(loss: str) -> str:
-    """Names and kinds in it are the notebook's, and may be of any length."""
-    return loss if len(loss) <= LONGEST else f"{loss[:LONGEST]}…"
-
-
 def cells_named(numbers: Sequence[int]) -> str:
-    """Cells by their numbers, the first few of them: `cell 2`, `cells 2, 3 and 9 more`."""
-    shown = ", ".join(map(str, numbers[:NAMED]))
+    """The first few cells by their numbers: `cell 2`, `cells 2, 3 and 9 more`."""
+    first = ", ".join(map(str, numbers[:NAMED]))
     more = f" and {len(numbers) - NAMED} more" if len(numbers) > NAMED else ""
-    return f"cell{'' if len(numbers) == 1 else 's'} {shown}{more}"
+    return f"cell{'' if len(numbers) == 1 else 's'} {first}{more}"
 
 
-def told(own: Sequence[str], measured: Mapping[str, str]) -> list[str]:
-    """All of it for a reply: what a format says itself, in its words, then what was measured and not said; so many at most."""
-    said = [about for about in measured if any(loss.startswith(f"the {about} of") for loss in own)]
-    besides = (text for about, text in measured.items() if about not in said)
-    every = list(dict.fromkeys(_short(text) for text in (*own, *besides)))
-    return every if len(every) <= MOST else [*every[: MOST - 1], f"and {len(every) - MOST + 1} more of this kind"]
+def reported_losses(own: Sequence[str], measured: Mapping[str, str]) -> list[str]:
+    """At most MOST losses for a reply: those that the format names itself, then those that were measured besides."""
+    others = (
+        loss for about, loss in measured.items() if not any(own_loss.startswith(f"the {about} of") for own_loss in own)
+    )
+    # Names and kinds in a loss come from the notebook and may have any length.
+    losses = list(dict.fromkeys(loss if len(loss) <= LONGEST else f"{loss[:LONGEST]}…" for loss in (*own, *others)))
+    return losses if len(losses) <= MOST else [*losses[: MOST - 1], f"and {len(losses) - MOST + 1} more of this kind"]

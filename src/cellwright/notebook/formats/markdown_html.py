@@ -1,14 +1,14 @@
-"""Markdown as HTML that is safe by construction: every piece of text is escaped, and only tags made here come out.
+"""Markdown as HTML that is safe by construction: every piece of text is escaped, and the only tags are those written here.
 
-The usual Markdown of notebooks: headings, lists, tables, quotes, fences, links, pictures, emphasis. Markup written in HTML and formulas are
-shown as the text they are. Searches look only so far ahead and nesting goes only so deep, so hostile text costs no more than long text.
+It knows the usual Markdown of notebooks: headings, lists, tables, quotes, fences, links, pictures, emphasis. HTML and formulas are shown as
+plain text. How far a search looks ahead and how deep nesting goes are limited, so hostile text costs no more than long text.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 
-from cellwright.notebook.formats.blocks import MOST_INDENT, Fence, Heading, Prose, blocks
+from cellwright.notebook.formats.blocks import MOST_INDENT, Fence, Heading, Prose, blocks, indent_of, without_indent
 from cellwright.notebook.formats.markdown_inline import Pictures, inline
 
 DEEPEST = 8
@@ -21,7 +21,7 @@ _CELL_BORDER = re.compile(r"(?<!\\)\|")
 
 Lines = Sequence[str]
 Code = Callable[[str, str], str]
-"""Source and language of a fence, as the inside of <code>."""
+"""Makes the content of <code> from the source and the language of a fence."""
 
 
 def plain_code(source: str, _language: str) -> str:
@@ -29,7 +29,7 @@ def plain_code(source: str, _language: str) -> str:
 
 
 def to_html(text: str, pictures: Pictures | None = None, code: Code = plain_code) -> str:
-    """The text as HTML. `pictures` are those that the text may show by name, as data: addresses."""
+    """The text as HTML. `pictures` are the data: addresses of pictures that the text may show, by their names."""
     return _Writer(pictures or {}, code).whole(text.replace("\0", "").expandtabs(4), 0)
 
 
@@ -44,12 +44,13 @@ class _Writer:
         return "\n".join(self._pieces(text, depth))
 
     def _pieces(self, text: str, depth: int) -> Iterator[str]:
-        # Lists, quotes and indented code first: a fence or heading inside of them is theirs.
-        for inside, lines in _regions(text.split("\n")):
-            if inside == "list":
+        # Lists and quotes come first, because a fence or heading inside of them belongs to them.
+        for kind, lines in _regions(text.split("\n")):
+            if kind == "list":
                 yield self._list(lines, depth)
-            elif inside == "quote":
-                yield f"<blockquote>\n{self.whole(_unquoted(lines), depth + 1)}\n</blockquote>"
+            elif kind == "quote":
+                quoted_text = "\n".join(_QUOTE.sub("", line, count=1) for line in lines)
+                yield f"<blockquote>\n{self.whole(quoted_text, depth + 1)}\n</blockquote>"
             else:
                 yield from self._blocks("\n".join(lines))
 
@@ -104,7 +105,7 @@ class _Writer:
             return box + escape(text)
         pieces = list(self._pieces(text, depth + 1))
         if sum(piece.startswith("<p>") for piece in pieces) == 1:
-            # One paragraph, perhaps with a list below it: set tight.
+            # One paragraph, perhaps with a list below it, is written without <p>.
             pieces = [
                 piece.removeprefix("<p>").removesuffix("</p>") if piece.startswith("<p>") else piece for piece in pieces
             ]
@@ -115,18 +116,18 @@ class _Writer:
 
 
 def _regions(lines: Lines) -> Iterator[tuple[str, Lines]]:
-    """The lines in runs that belong to a list, to a quote, or to neither. A fence is never split."""
-    kind, run, fence = "", list[str](), ""
+    """The lines in regions that are a list, a quote, or neither, which is "". A fence is never split."""
+    kind, region, fence = "", list[str](), ""
     for line in lines:
-        now = _kind_of(line, kind, fence)
-        if now != kind or (now == "list" and _is_other_list(run, line)):
-            if run:
-                yield kind, run
-            kind, run = now, []
+        line_kind = _kind_of(line, kind, fence)
+        if line_kind != kind or (line_kind == "list" and _is_other_list(region, line)):
+            if region:
+                yield kind, region
+            kind, region = line_kind, []
         fence = _fence_after(line, fence) if kind == "" else ""
-        run.append(line)
-    if run:
-        yield kind, run
+        region.append(line)
+    if region:
+        yield kind, region
 
 
 def _kind_of(line: str, before: str, fence: str) -> str:
@@ -141,15 +142,16 @@ def _kind_of(line: str, before: str, fence: str) -> str:
     return ""
 
 
-def _is_other_list(run: Lines, line: str) -> bool:
-    """Whether an item at the left begins a list of the other sort: numbered after plain, or the reverse."""
-    first, this = _ITEM.match(run[0]), _ITEM.match(line)
-    if first is None or this is None or len(this["indent"]) > len(first["indent"]) + 1:
+def _is_other_list(region: Lines, line: str) -> bool:
+    """Whether an item at the left begins a list of the other kind: numbered after plain, or the reverse."""
+    first, item = _ITEM.match(region[0]), _ITEM.match(line)
+    if first is None or item is None or len(item["indent"]) > len(first["indent"]) + 1:
         return False
-    return first["mark"][:-1].isdigit() != this["mark"][:-1].isdigit()
+    return first["mark"][:-1].isdigit() != item["mark"][:-1].isdigit()
 
 
 def _fence_after(line: str, fence: str) -> str:
+    """The mark of the fence that is open after this line, if `fence` was open before it; empty if none is."""
     mark = re.match(r" {0,3}(`{3,}|~{3,})", line)
     if mark is None:
         return fence
@@ -160,56 +162,49 @@ def _fence_after(line: str, fence: str) -> str:
 
 
 def _items(lines: Lines) -> Iterator[str]:
-    """The text of each item, with what is below it, less its indent."""
+    """The text of each item with the lines below it, without their indent."""
     first = _ITEM.match(lines[0])
     assert first is not None
-    left = len(first["indent"])
+    list_indent = len(first["indent"])
     item: list[str] = []
     width = 2
     for line in lines:
-        found = _ITEM.match(line)
-        if found is not None and len(found["indent"]) <= left + 1:
+        opening = _ITEM.match(line)
+        if opening is not None and len(opening["indent"]) <= list_indent + 1:
             if item:
                 yield "\n".join(item).strip("\n")
-            item, width = [found["text"]], found.start("text")
+            item, width = [opening["text"]], opening.start("text")
         else:
-            indent = len(line) - len(line.lstrip(" "))
-            item.append(line[min(indent, width) :])
+            item.append(without_indent(line, width))
     yield "\n".join(item).strip("\n")
 
 
-def _unquoted(lines: Lines) -> str:
-    return "\n".join(_QUOTE.sub("", line, count=1) for line in lines)
-
-
 def _paragraphs(lines: Lines) -> Iterator[list[str]]:
-    run: list[str] = []
+    paragraph: list[str] = []
     for line in lines:
-        alone = _RULE.match(line) is not None
-        if run and (not line.strip() or alone):
-            yield run
-            run = []
-        if alone:
+        is_rule = _RULE.match(line) is not None
+        if paragraph and (not line.strip() or is_rule):
+            yield paragraph
+            paragraph = []
+        if is_rule:
             yield [line]
         elif line.strip():
-            run.append(line)
-    if run:
-        yield run
+            paragraph.append(line)
+    if paragraph:
+        yield paragraph
 
 
 def _joined(lines: Lines) -> str:
-    """A paragraph's lines; two spaces or a backslash at the end of one break it there."""
+    """The text of a paragraph. Two spaces or a backslash at the end of a line are a line break, which is marked by \\0."""
     pieces = [
-        f"{line.rstrip(' ').removesuffix(chr(92))}\0" if _breaks(line) else line.strip(" ") for line in lines[:-1]
+        f"{line.rstrip(' ').removesuffix(chr(92))}\0" if line.endswith(("  ", "\\")) else line.strip(" ")
+        for line in lines[:-1]
     ]
     return "\n".join((*pieces, lines[-1].strip(" ")))
 
 
-def _breaks(line: str) -> bool:
-    return line.endswith(("  ", "\\"))
-
-
 def _table_at(lines: Lines) -> int | None:
+    """The line where a table begins; None if there is no table."""
     for at in range(1, len(lines)):
         if "|" in lines[at] and "|" in lines[at - 1] and _is_border(lines[at]):
             return at - 1
@@ -218,7 +213,7 @@ def _table_at(lines: Lines) -> int | None:
 
 def _is_border(line: str) -> bool:
     """Whether this is the line below a table's head."""
-    if len(line) - len(line.lstrip(" ")) > MOST_INDENT:
+    if indent_of(line) > MOST_INDENT:
         return False
     cells = line.strip(" \t").removeprefix("|").removesuffix("|").split("|")
     return all(_DASHES.fullmatch(cell.strip(" \t")) for cell in cells)

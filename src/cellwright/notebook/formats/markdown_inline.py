@@ -1,4 +1,4 @@
-"""What stands inside a line of Markdown, as HTML: emphasis, code, links, pictures. Everything else is escaped text."""
+"""What is inside a line of Markdown as HTML: emphasis, code, links, pictures. Everything else is escaped text."""
 
 import re
 from collections.abc import Mapping
@@ -8,11 +8,11 @@ from urllib.parse import unquote
 Pictures = Mapping[str, str]
 DEEPEST = 6
 LONGEST = 2_000
-"""How far ahead the end of something is looked for: what is longer is text."""
+"""How far ahead the end of something is searched for. What is longer is text."""
 TRIED = 8
-"""How many ends of an emphasis are looked at before it is text."""
+"""How many possible ends of an emphasis are tried before it is text."""
 BREAK = "\0"
-"""Where a line ends for good; the text of notebooks has no such character here, it is cleaned before."""
+"""Marks a line break. Text has no such character here, because it was cleaned before."""
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _TICKS = re.compile(r"`+")
 _TARGET = r"(<[^<>\n]{0,1000}>|[^\s()]{0,2000}(?:\([^\s()]{0,500}\)[^\s()]{0,500})?)"
@@ -31,46 +31,47 @@ _MARKS = (("**", "strong"), ("__", "strong"), ("~~", "del"), ("*", "em"), ("_", 
 
 def inline(text: str, pictures: Pictures, depth: int = 0) -> str:
     """One run of text as HTML."""
-    made: list[str] = []
-    at = begun = 0
-    while (place := _BEGINS.search(text, at)) is not None:
-        found = _special(text, place.start(), pictures, depth)
-        if found is None:
-            at = place.end()
+    pieces: list[str] = []
+    at = text_start = 0
+    while (mark := _BEGINS.search(text, at)) is not None:
+        span = _span_at(text, mark.start(), pictures, depth)
+        if span is None:
+            at = mark.end()
             continue
-        made += (_text(text[begun : place.start()]), found[0])
-        at = begun = found[1]
-    return "".join((*made, _text(text[begun:])))
+        html, end = span
+        pieces += (_text(text[text_start : mark.start()]), html)
+        at = text_start = end
+    return "".join((*pieces, _text(text[text_start:])))
 
 
 def _text(text: str) -> str:
     return escape(text).replace(f"{BREAK}\n", "<br>\n").replace(BREAK, "")
 
 
-def _special(text: str, at: int, pictures: Pictures, depth: int) -> tuple[str, int] | None:
-    """What begins here as HTML, and where it ends; None if it is only text."""
+def _span_at(text: str, at: int, pictures: Pictures, depth: int) -> tuple[str, int] | None:
+    """The HTML of the span that begins here, and where the span ends; None if this is only text."""
     match text[at]:
         case "`":
             return _code(text, at)
         case "!" | "[":
             return _link(text, at, pictures, depth)
         case "h":
-            return _bare(text, at)
+            return _bare_address(text, at)
         case "\\" | "<" | "$" as first:
-            return _small(text, at, first)
+            return _by_expression(text, at, first)
         case _:
             return _emphasis(text, at, pictures, depth)
 
 
-def _small(text: str, at: int, first: str) -> tuple[str, int] | None:
-    """An escaped character, an address in brackets, a formula."""
+def _by_expression(text: str, at: int, first: str) -> tuple[str, int] | None:
+    """An escaped character, an address in brackets, or a formula."""
     expression = {"\\": _ESCAPED, "<": _ADDRESS, "$": _MATH}[first]
-    found = expression.match(text, at)
-    if found is None:
+    match = expression.match(text, at)
+    if match is None:
         return None
     if first == "$":
-        return f'<span class="math">{escape(found[0])}</span>', found.end()
-    return escape(found[1]) if first == "\\" else _anchor(found[1], escape(found[1])), found.end()
+        return f'<span class="math">{escape(match[0])}</span>', match.end()
+    return escape(match[1]) if first == "\\" else _anchor(match[1], escape(match[1])), match.end()
 
 
 def _code(text: str, at: int) -> tuple[str, int] | None:
@@ -81,7 +82,7 @@ def _code(text: str, at: int) -> tuple[str, int] | None:
     while end >= 0 and (text.startswith("`", end + len(ticks)) or text[end - 1] == "`"):
         end = text.find(ticks, end + len(ticks) + 1, opening.end() + LONGEST)
     if end < 0:
-        # The whole run is text: its later ticks open nothing either.
+        # All these ticks are text: the later ones among them open nothing either.
         return escape(ticks), opening.end()
     inside = text[opening.end() : end].replace(BREAK, "").replace("\n", " ")
     if inside.strip() and inside[0] == inside[-1] == " ":
@@ -94,33 +95,33 @@ def _link(text: str, at: int, pictures: Pictures, depth: int) -> tuple[str, int]
         return f'<img src="{picture[2]}" alt="{escape(picture[1])}">', picture.end()
     if (nested := _NESTED.match(text, at)) is not None:
         return _anchor(nested[2], inline(nested[1], pictures, depth + 1)), nested.end()
-    found = _LINK.match(text, at)
-    if found is None:
+    link = _LINK.match(text, at)
+    if link is None:
         return None
-    label, target = found[2], found[3].removeprefix("<").removesuffix(">")
-    if not found[1]:
+    label, target = link[2], link[3].removeprefix("<").removesuffix(">")
+    if not link[1]:
         inside = inline(label, pictures, depth + 1) if depth < DEEPEST else escape(label)
-        return _anchor(target, inside), found.end()
-    known = pictures.get(unquote(target.removeprefix("attachment:")))
-    if known is not None:
-        return f'<img src="{escape(known)}" alt="{escape(label)}">', found.end()
-    return f'<span class="elsewhere">{escape(label or "picture")}</span> {_anchor(target, "")}'.rstrip(), found.end()
+        return _anchor(target, inside), link.end()
+    address = pictures.get(unquote(target.removeprefix("attachment:")))
+    if address is not None:
+        return f'<img src="{escape(address)}" alt="{escape(label)}">', link.end()
+    return f'<span class="elsewhere">{escape(label or "picture")}</span> {_anchor(target, "")}'.rstrip(), link.end()
 
 
 def _anchor(target: str, label: str) -> str:
-    """A link, if it leads to the web or to a letter; else its words with the target beside them."""
+    """A link, if it leads to the web or to a mail address; else its label with the target beside it."""
     if _SAFE.fullmatch(target) is None:
         return f'{label} <span class="elsewhere">({escape(target)})</span>' if target else label
     return f'<a href="{escape(target)}" rel="noopener noreferrer">{label or escape(target)}</a>'
 
 
-def _bare(text: str, at: int) -> tuple[str, int] | None:
+def _bare_address(text: str, at: int) -> tuple[str, int] | None:
     if at and _WORD.match(text[at - 1]):
         return None
-    found = _BARE.match(text, at)
-    if found is None:
+    match = _BARE.match(text, at)
+    if match is None:
         return None
-    address = found[0].rstrip(".,:;!?*_~)]" + BREAK)
+    address = match[0].rstrip(".,:;!?*_~)]" + BREAK)
     return _anchor(address, escape(address)), at + len(address)
 
 
@@ -136,7 +137,7 @@ def _emphasis(text: str, at: int, pictures: Pictures, depth: int) -> tuple[str, 
 
 
 def _closing(text: str, at: int, mark: str) -> int:
-    """Where the emphasis that begins here ends; -1 if it does not begin here, or never ends."""
+    """Where the emphasis that begins here ends; -1 if none begins here, or if it never ends."""
     start = at + len(mark)
     if start >= len(text) or text[start].isspace() or (mark[0] == "_" and at and _WORD.match(text[at - 1])):
         return -1

@@ -1,4 +1,4 @@
-"""`json`: our own form of a notebook, whole and without conventions of others."""
+"""`json`: our own form of a notebook. It keeps everything and follows no foreign convention."""
 
 import json
 from typing import Any, cast
@@ -27,28 +27,28 @@ def to_json(notebook: Notebook) -> JsonObject:
 
 
 def cell_json(cell: Cell) -> JsonObject:
-    """A cell; what is empty is left out."""
-    made: JsonObject = {"id": cell.id, "kind": cell.kind.value, "source": cell.source}
+    """A cell without its empty fields."""
+    fields: JsonObject = {"id": cell.id, "kind": cell.kind.value, "source": cell.source}
     optional: JsonObject = {
         "language": cell.language,
         "filename": cell.filename,
         "outputs": list(cell.outputs),
         "metadata": dict(cell.metadata),
     }
-    made |= {name: value for name, value in optional.items() if value}
+    fields |= {name: value for name, value in optional.items() if value}
     if cell.execution_count is not None:
-        made["execution_count"] = cell.execution_count
-    return made
+        fields["execution_count"] = cell.execution_count
+    return fields
 
 
 def packed(notebook: Notebook) -> bytes:
-    """The notebook as it travels between processes. Straight into bytes: a text of all of it would be one copy more."""
-    made = to_json(notebook)
+    """The notebook as it is passed between processes. It is encoded into bytes directly, because a string would be one copy more."""
+    notebook_json = to_json(notebook)
     try:
-        return to_json_bytes(made)
+        return to_json_bytes(notebook_json)
     except ValueError:
-        # Half a surrogate pair, which only Python takes.
-        return json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+        # It contains half a surrogate pair, which only the standard library encodes.
+        return json.dumps(notebook_json, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 def unpacked(data: bytes) -> Notebook:
@@ -57,21 +57,22 @@ def unpacked(data: bytes) -> Notebook:
 
 def decode(text: str) -> Notebook:
     try:
-        found: object = json.loads(text)
+        notebook_json: object = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise _not_ours() from error
-    return _notebook(found)
+    return _notebook(notebook_json)
 
 
-def _notebook(found: Any) -> Notebook:  # noqa: ANN401 - anybody's JSON
+def _notebook(notebook_json: Any) -> Notebook:  # noqa: ANN401 - anybody's JSON
     try:
-        if found["cellwright"] != VERSION:
+        if notebook_json["cellwright"] != VERSION:
             raise InvalidFormat(
-                f"this file has version {found['cellwright']!r}, not {VERSION}",
+                f"this file has version {notebook_json['cellwright']!r}, not {VERSION}",
                 hint="export it anew with this version of cellwright",
             )
-        cells = tuple(_cell(cell) for cell in found["cells"])
-        return Notebook(_text(found["title"]), _text(found["language"]), cells, _object(found.get("metadata")))
+        title, language = _text(notebook_json["title"]), _text(notebook_json["language"])
+        cells = tuple(_cell(cell) for cell in notebook_json["cells"])
+        return Notebook(title, language, cells, _object(notebook_json.get("metadata")))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _not_ours() from error
 
@@ -80,24 +81,24 @@ def _not_ours() -> InvalidFormat:
     return InvalidFormat("this is not a notebook in our JSON form", hint="export one to see how it looks")
 
 
-def _cell(found: JsonObject) -> Cell:
-    count = found.get("execution_count")
+def _cell(fields: JsonObject) -> Cell:
+    count = fields.get("execution_count")
     return Cell(
-        Kind(found["kind"]),
-        _text(found["source"]),
-        _text(found.get("language", "")),
-        _text(found.get("filename", "")),
-        _text(found.get("id", "")),
+        Kind(fields["kind"]),
+        _text(fields["source"]),
+        _text(fields.get("language", "")),
+        _text(fields.get("filename", "")),
+        _text(fields.get("id", "")),
         count if count is None else int(count),
-        tuple(_output(output) for output in found.get("outputs", ())),
-        _object(found.get("metadata")),
+        tuple(_output(output) for output in fields.get("outputs", ())),
+        _object(fields.get("metadata")),
     )
 
 
 def _output(value: object) -> JsonObject:
-    made = _object(value)
-    _text(made["output_type"])
-    return made
+    output = _object(value)
+    _text(output["output_type"])
+    return output
 
 
 def _text(value: object) -> str:

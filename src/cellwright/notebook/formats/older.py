@@ -1,4 +1,4 @@
-"""Notebooks of nbformat 1 to 3, as version 4. The library that knows them comes with Jupyter."""
+"""Converts notebooks of nbformat 1 to 3 to version 4. The library that does it comes with Jupyter."""
 
 import json
 from typing import Any, cast
@@ -7,11 +7,11 @@ from cellwright.notebook.model import InvalidFormat, JsonObject
 
 CURRENT = 4
 FAILURES = (ArithmeticError, AttributeError, LookupError, NameError, RecursionError, TypeError, ValueError)
-"""How that library fails where a notebook is not what it says; it names no errors of its own, and in places uses what it never set."""
+"""What that library raises for a notebook that is not what it claims. It has no errors of its own, and in places uses unset names."""
 
 
 def as_current(notebook: JsonObject, version: int) -> JsonObject:
-    """The notebook as the current version has it, converted as Jupyter converts it."""
+    """The notebook in the current version, converted as Jupyter does it."""
     try:
         import nbformat  # noqa: PLC0415 - only old notebooks need it
     except ImportError:

@@ -15,13 +15,13 @@ class Format:
     decode: Callable[[str], Notebook]
 
 
-def _page(notebook: Notebook) -> Encoded:
-    from cellwright.notebook.formats import html  # noqa: PLC0415 - only who wants a page waits for what makes it
+def _encode_html(notebook: Notebook) -> Encoded:
+    from cellwright.notebook.formats import html  # noqa: PLC0415 - loaded only when a page is made
 
     return html.encode(notebook)
 
 
-def _no_page(text: str) -> Notebook:
+def _decode_html(text: str) -> Notebook:
     from cellwright.notebook.formats import html  # noqa: PLC0415
 
     return html.decode(text)
@@ -32,12 +32,12 @@ FORMATS: Mapping[str, Format] = {
     "ipynb": Format(ipynb.MIME, ipynb.encode, ipynb.decode),
     "json": Format(native.MIME, native.encode, native.decode),
     "md": Format(md.MIME, md.encode, md.decode),
-    "html": Format("text/html", _page, _no_page),
+    "html": Format("text/html", _encode_html, _decode_html),
 }
 
 
 def format_named(name: str) -> Format:
-    found = FORMATS.get(name)
-    if found is None:
+    notebook_format = FORMATS.get(name)
+    if notebook_format is None:
         raise InvalidArgument(f"there is no format {name[:40]!r}", hint=f"there are: {', '.join(FORMATS)}")
-    return found
+    return notebook_format

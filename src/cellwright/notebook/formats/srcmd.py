@@ -12,15 +12,15 @@
     print("a cell")
     ```
 
-One level-1 heading, first of all. A level-6 heading is a file's name, followed by its code, or, in the external form, by a link to it.
-Cells have neither ids nor outputs here. `decode(encode(notebook)) == notebook` for every notebook in normal form (`normal`), and
+It begins with its only level-1 heading. A level-6 heading is the name of a file, followed by its code or, in the external form, by a link
+to it. Cells have neither ids nor outputs here. `decode(encode(notebook)) == notebook` for every notebook in normal form (`normal`), and
 `encode(decode(file)) == file` for every file that is laid out as above.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, cast
 
@@ -52,22 +52,17 @@ SCRIPTS = ("javascript", "typescript")
 
 
 def encode(notebook: Notebook) -> Encoded:
-    """The notebook as one file. What it cannot hold is named."""
+    """The notebook as one file. The losses name what the file cannot contain."""
     whole, losses = normal(notebook)
-    losses += _left_out(notebook)
-    return Encoded("\n\n".join(_pieces(whole)) + "\n", MIME, tuple(losses))
-
-
-def _pieces(notebook: Notebook) -> Iterator[str]:
-    yield _comment(notebook)
-    yield f"# {notebook.title}"
-    for cell in notebook.cells:
+    pieces = [_comment(whole), f"# {whole.title}"]
+    for cell in whole.cells:
         if cell.kind is not Kind.CODE:
-            yield cell.source
+            pieces.append(cell.source)
             continue
         fence = fence_for(cell.source)
-        yield f"###### {cell.filename}"
-        yield f"{fence}{cell.language or notebook.language}\n{cell.source}\n{fence}"
+        code = f"{fence}{cell.language or whole.language}\n{cell.source}\n{fence}"
+        pieces += [f"###### {cell.filename}", code]
+    return Encoded("\n\n".join(pieces) + "\n", MIME, (*losses, *_output_losses(notebook)))
 
 
 def _comment(notebook: Notebook) -> str:
@@ -76,13 +71,13 @@ def _comment(notebook: Notebook) -> str:
     return f"{OPENING}{escaped} -->"
 
 
-def _left_out(notebook: Notebook) -> list[str]:
+def _output_losses(notebook: Notebook) -> list[str]:
     outputs = sum(1 for cell in notebook.cells if cell.outputs)
     return [f"the outputs of {counted(outputs, 'cell')} are not in srcmd"] if outputs else []
 
 
 def normal(notebook: Notebook) -> tuple[Notebook, list[str]]:
-    """The notebook as srcmd can hold it, and in words what is different."""
+    """The notebook as srcmd can contain it, and sentences about what differs."""
     losses: list[str] = []
     language = language_named(notebook.language) or "text"
     title = " ".join(notebook.title.split()).rstrip("#").strip() or UNTITLED
@@ -109,12 +104,12 @@ def normal(notebook: Notebook) -> tuple[Notebook, list[str]]:
     if package and cells[0] is not package[0]:
         losses.append(f"{PACKAGE} is moved to the beginning")
     ordered = [*package[:1], *(cell for cell in cells if cell.filename != PACKAGE)]
-    kept = {name: value for name, value in notebook.metadata.items() if name != "language"}
-    return Notebook(title, language, tuple(ordered), kept), losses
+    metadata = {name: value for name, value in notebook.metadata.items() if name != "language"}
+    return Notebook(title, language, tuple(ordered), metadata), losses
 
 
 def _without_title(cell: Cell, title: str, number: int, losses: list[str]) -> str:
-    """The text without the heading with which it begins, if that is the title, which srcmd has above all cells."""
+    """The text without its first heading, if that is the title, which srcmd has above all cells."""
     heading = first_heading(cell.source) if cell.kind is Kind.MARKDOWN else None
     text = cell.source.replace("\r\n", "\n").replace("\r", "\n").lstrip()
     if heading is None or heading.text != title or not text.startswith(heading.source.lstrip()):
@@ -124,17 +119,18 @@ def _without_title(cell: Cell, title: str, number: int, losses: list[str]) -> st
 
 
 def _normal_code(cell: Cell, language: str, number: int, names: set[str], losses: list[str]) -> Cell:
-    own = language_named(cell.language) or language
+    cell_language = language_named(cell.language) or language
     name = cell.filename
     if not _NAME.fullmatch(name):
         if name:
             losses.append(f"the name {name!r} of cell {number} is not one that srcmd can hold")
-        name = _free_name(number + 1, own, names)
+        name = _free_name(number + 1, cell_language, names)
     source = cell.source.replace("\r\n", "\n").replace("\r", "\n")
-    written = "json" if name == PACKAGE else language_of_file(name)
-    if cell.filename == name and written != own and {written, own} != set(SCRIPTS):
-        losses.append(f"cell {number} is {own}, and {written} in srcmd by its name {name!r}")
-    return Cell(Kind.CODE, source, written, name)
+    name_language = language_of_file(name)
+    is_other = name_language != cell_language and {name_language, cell_language} != set(SCRIPTS)
+    if cell.filename == name and is_other:
+        losses.append(f"cell {number} is {cell_language}, and {name_language} in srcmd by its name {name!r}")
+    return Cell(Kind.CODE, source, name_language, name)
 
 
 def _free_name(number: int, language: str, names: set[str]) -> str:
@@ -146,7 +142,7 @@ def _free_name(number: int, language: str, names: set[str]) -> str:
 
 
 def _normal_prose(source: str, number: int, losses: list[str]) -> str:
-    """Prose without what means something else in srcmd: titles, names of files, a fence that never ends."""
+    """Prose without what means something else in srcmd: titles, names of files, and a fence that never ends."""
     pieces: list[Block] = []
     for block in blocks(source):
         match block:
@@ -170,36 +166,32 @@ def _normal_prose(source: str, number: int, losses: list[str]) -> str:
 # -- reading -----------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """A level-6 heading that waits for what it names."""
-
-    name: str
-
-
 def decode(text: str, files: Mapping[str, str] | None = None) -> Notebook:
-    """The notebook in a file; `files` has the sources that the external form links to, by their link."""
+    """The notebook in a file. `files` has the sources that the external form links to, by their links."""
     about, rest = _metadata(text)
-    found = list(blocks(rest))
-    if not found or not isinstance(found[0], Heading) or found[0].level != 1:
+    whole = list(blocks(rest))
+    title, content = (whole[0] if whole else None), whole[1:]
+    if not isinstance(title, Heading) or title.level != 1:
         raise InvalidFormat(
             "the first block is not a level-1 heading", hint="a srcmd file begins with its title: # Title"
         )
-    if any(isinstance(block, Heading) and block.level == 1 for block in found[1:]):
+    if any(isinstance(block, Heading) and block.level == 1 for block in content):
         raise InvalidFormat("there are two level-1 headings", hint="one title; use ## for sections")
     language = about.pop("language")
-    cells = decode_cells(found[1:], files)
+    cells = decode_cells(content, files)
     if sum(cell.filename == PACKAGE for cell in cells) > 1:
         raise InvalidFormat("there are two package.json cells", hint="keep one")
-    return Notebook(found[0].text, language, tuple(cells), about)
+    return Notebook(title.text, language, tuple(cells), about)
 
 
 def _metadata(text: str) -> tuple[JsonObject, str]:
-    found = _COMMENT.match(text.replace("\r\n", "\n"))
-    if found is None:
+    """The metadata of a file, with its language, and the text after it."""
+    text = text.replace("\r\n", "\n")
+    comment = _COMMENT.match(text)
+    if comment is None:
         raise InvalidFormat("there is no metadata comment", hint='begin with <!-- srcbook:{"language":"python"} -->')
     try:
-        about: Any = json.loads(found["json"])
+        about: Any = json.loads(comment["json"])
     except ValueError as error:
         raise InvalidFormat(
             "the metadata comment is not JSON", hint='for example <!-- srcbook:{"language":"python"} -->'
@@ -207,29 +199,29 @@ def _metadata(text: str) -> tuple[JsonObject, str]:
     language = cast("JsonObject", about).get("language") if isinstance(about, dict) else None
     if not isinstance(language, str) or not language.strip():
         raise InvalidFormat("the metadata names no language", hint='for example {"language":"python"}')
-    return {**about, "language": language_named(language)}, text.replace("\r\n", "\n")[found.end() :]
+    return {**about, "language": language_named(language)}, text[comment.end() :]
 
 
-def decode_cells(found: Sequence[Block], files: Mapping[str, str] | None = None) -> list[Cell]:
-    """Cells from blocks, for whole files after their title and for fragments."""
+def decode_cells(content: Sequence[Block], files: Mapping[str, str] | None = None) -> list[Cell]:
+    """The cells in the blocks of a file that follow its title."""
     cells: list[Cell] = []
     prose: list[Block] = []
-    waiting: _Named | None = None
-    for block in found:
-        if waiting is not None:
-            cell, after = _code(waiting.name, block, files)
+    file_name: str | None = None
+    for block in content:
+        if file_name is not None:
+            cell, prose_after = _code(file_name, block, files)
             cells.append(cell)
-            prose += after
-            waiting = None
+            prose += prose_after
+            file_name = None
         elif isinstance(block, Heading) and _names_a_file(block):
             _take_prose(cells, prose)
-            waiting = _Named(_file_name(block.text))
+            file_name = _valid_file_name(block.text)
         elif isinstance(block, Heading) and block.level == 1:
             raise InvalidFormat("there is a level-1 heading among the cells", hint="use ## for sections")
         else:
             prose.append(block)
-    if waiting is not None:
-        raise InvalidFormat(f"nothing follows the file name {waiting.name!r}", hint="a fenced code block follows it")
+    if file_name is not None:
+        raise InvalidFormat(f"nothing follows the file name {file_name!r}", hint="a fenced code block follows it")
     _take_prose(cells, prose)
     return cells
 
@@ -240,7 +232,7 @@ def _take_prose(cells: list[Cell], prose: list[Block]) -> None:
     prose.clear()
 
 
-def _file_name(text: str) -> str:
+def _valid_file_name(text: str) -> str:
     if not _NAME.fullmatch(text):
         raise InvalidFormat(
             f"a level-6 heading is a file's name, and {text[:60]!r} is none",
@@ -251,7 +243,7 @@ def _file_name(text: str) -> str:
 
 def _code(name: str, block: Block, files: Mapping[str, str] | None) -> tuple[Cell, list[Block]]:
     """The cell that a name introduces, and the prose that follows a link in the same block."""
-    language = "json" if name == PACKAGE else language_of_file(name)
+    language = language_of_file(name)
     if isinstance(block, Fence) and block.closed:
         return Cell(Kind.CODE, block.content, language, name), []
     link = _link(block)
@@ -270,7 +262,7 @@ def _code(name: str, block: Block, files: Mapping[str, str] | None) -> tuple[Cel
 
 
 def _link(block: Block) -> tuple[str, str] | None:
-    """Where the link goes that a block begins with, and the prose after it; None if it is anything else."""
+    """The target of the link with which a block begins, and the prose after it; None if the block begins with anything else."""
     if not isinstance(block, Prose):
         return None
     first, _, rest = block.source.partition("\n\n")
@@ -280,21 +272,22 @@ def _link(block: Block) -> tuple[str, str] | None:
 
 def links(text: str) -> list[str]:
     """The files that a notebook in the external form links to, in their order; none for any other text."""
-    found = [_link(after) for name, after in pairwise(blocks(text)) if _names_a_file(name)]
-    return list(dict.fromkeys(link[0] for link in found if link is not None))
+    candidates = [_link(block) for name, block in pairwise(blocks(text)) if _names_a_file(name)]
+    return list(dict.fromkeys(link[0] for link in candidates if link is not None))
 
 
 def with_files(text: str, files: Mapping[str, str]) -> str:
-    """A notebook of the external form as one file: each link to a file that is given is the code in it."""
-    about = _COMMENT.match(text)
-    found = list(blocks(text[about.end() :] if about else text))
-    for at, (name, block) in enumerate(pairwise(tuple(found)), 1):
+    """A notebook of the external form as one file: each link to one of these files is replaced by the code in it."""
+    comment = _COMMENT.match(text)
+    content = list(blocks(text[comment.end() :] if comment else text))
+    for index, (name, block) in enumerate(pairwise(tuple(content)), 1):
         link = _link(block) if _names_a_file(name) else None
         if link is not None and link[0] in files:
             source = files[link[0]].removesuffix("\n")
             fence = fence_for(source)
-            found[at] = replace(block, source="\n\n".join(filter(None, (f"{fence}\n{source}\n{fence}", link[1]))))
-    return f"{about[0] if about else ''}\n{joined(found)}\n"
+            code = f"{fence}\n{source}\n{fence}"
+            content[index] = replace(block, source=f"{code}\n\n{link[1]}" if link[1] else code)
+    return f"{comment[0] if comment else ''}\n{joined(content)}\n"
 
 
 def _names_a_file(block: Block) -> bool:
@@ -302,7 +295,7 @@ def _names_a_file(block: Block) -> bool:
 
 
 def encode_external(notebook: Notebook) -> tuple[Encoded, dict[str, str]]:
-    """The notebook as a README with links, and the files they lead to."""
+    """The notebook as a README with links, and the files that they lead to."""
     whole, losses = normal(notebook)
     files: dict[str, str] = {}
     pieces = [_comment(whole), f"# {whole.title}"]
@@ -313,4 +306,4 @@ def encode_external(notebook: Notebook) -> tuple[Encoded, dict[str, str]]:
         target = f"./{cell.filename}" if cell.filename == PACKAGE else f"./src/{cell.filename}"
         files[target] = f"{cell.source}\n"
         pieces += [f"###### {cell.filename}", f"[{cell.filename}]({target})"]
-    return Encoded("\n\n".join(pieces) + "\n", MIME, (*losses, *_left_out(notebook))), files
+    return Encoded("\n\n".join(pieces) + "\n", MIME, (*losses, *_output_losses(notebook))), files
