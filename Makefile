@@ -17,13 +17,14 @@ EXTRAS ?= all
 TEST_PROCESSES ?= 4
 
 # What needs neither Debian packages nor root; on Windows also no file modes and no signals.
-PORTABLE_TESTS := tests/core tests/app/test_settings.py tests/test_code.py tests/test_requirements.py
+PORTABLE_TESTS := tests/core tests/notebook tests/app/clients/test_jsonc.py tests/app/clients/test_tomledit.py tests/app/test_settings.py
+PORTABLE_TESTS += tests/test_code.py tests/test_requirements.py
 ifneq ($(OS),Windows_NT)
-PORTABLE_TESTS += tests/app/test_clients.py tests/app/test_install_command.py tests/test_distribution.py
+PORTABLE_TESTS += tests/app/clients/test_entries.py tests/app/clients/test_install_command.py tests/test_distribution.py
 endif
 
-QUICK_TESTS := tests/core tests/workers tests/app/test_settings.py tests/app/test_exchange_formats.py tests/context/test_ignore.py \
-	tests/thinking/test_templates.py tests/test_code.py tests/test_requirements.py
+QUICK_TESTS := tests/core tests/notebook tests/workers tests/app/clients/test_jsonc.py tests/app/clients/test_tomledit.py tests/app/test_settings.py \
+	tests/context/scanner/test_ignore.py tests/thinking/templates tests/test_code.py tests/test_requirements.py
 
 .PHONY: run test proofs test-portable install tools check quick lint format bench docs dist constraints clean help
 

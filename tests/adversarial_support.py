@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from cellwright.app.http.tokens import TokenStore, parse_scopes
+from locations import TESTS
 from support import TOKEN, HttpServer, clean_environ, stop
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
 META = "io.modelcontextprotocol/"
-PROBE = Path(__file__).parent / "adversarial" / "probe.py"
+PROBE = TESTS / "adversarial" / "probe.py"
 
 Headers = Sequence[tuple[str, str]]
 

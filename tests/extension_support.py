@@ -13,8 +13,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from jupyter_support import JupyterProcess
+from locations import TESTS
 
-TESTS = Path(__file__).parent
 ENABLING = TESTS.parent / "jupyter-config" / "jupyter_server_config.d" / "cellwright.json"
 
 USERS = """

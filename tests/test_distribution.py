@@ -24,9 +24,9 @@ from cellwright.app.cli.main import make_parser
 from cellwright.app.protocol.server import HOME_PAGE
 from cellwright.app.settings import SPECS, Settings
 from cellwright.app.workspace import local_user, make_workspace
+from locations import ROOT
 from requirements import requirement
 
-ROOT = Path(__file__).parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 VARIABLES = {spec.env for spec in SPECS}
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")

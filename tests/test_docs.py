@@ -24,10 +24,10 @@ from cellwright.core.errors import INTERNAL_ERROR, error_types
 from cellwright.core.text.budget import estimate_tokens
 from cellwright.core.text.fitting import compact_json
 from cellwright.scratch.validation.languages import LANGUAGES
+from locations import ROOT
 from requirements import requirement
 from support import clean_environ
 
-ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 LONGEST_SKILL = 70
 MOST_OF_A_SKILL = 1_024

@@ -38,11 +38,11 @@ from cellwright.context.project.file import ProjectFile
 from cellwright.notebook.model import Kind
 from cellwright.thinking.templates import TEMPLATES
 from jupyter_support import write_notebook
+from locations import ROOT
 from notebook_agent import agent_of
 from requirements import requirement
 from support import HttpServer, http_server
 
-ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 LANGUAGES = {"tools", "sh", "python", "json", "toml", "yaml", "text", "mermaid"}
 FENCE = re.compile(r"^(```+)([^\n`]*)\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)

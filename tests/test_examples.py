@@ -5,14 +5,14 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from cellwright.app.offers.prompts import EXPLORE, REPRODUCE, RESUME, SUMMARISE
 from cellwright.notebook.model import Kind
 from cellwright.thinking.templates import TEMPLATES
+from locations import ROOT
 from requirements import requirement
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = ROOT / "examples"
 ALWAYS_THERE = {*sys.stdlib_module_names, "IPython"}
 NEEDS_A_PACKAGE = re.compile(r"\b(plot\w*|chart\w*|matplotlib|pandas|numpy|seaborn|plotly|dataframe)\b", re.IGNORECASE)
 

@@ -13,9 +13,9 @@ import pytest
 
 import cellwright
 from cellwright.core.text.counting import counted
+from locations import DOCS
 from requirements import requirement
 
-DOCS = Path(__file__).parents[1] / "docs"
 SOURCE = Path(cellwright.__file__).parent
 STARTS_THE_PROGRAM = "cellwright.__main__"
 

@@ -3,15 +3,14 @@
 import importlib
 import re
 import sys
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from locations import DOCS
 from requirements import requirement
 
-DOCS = Path(__file__).parents[1] / "docs"
 ID = re.compile(r"\b[0-9a-f]{8}\b")
 
 

@@ -3,7 +3,8 @@
 import ast
 from pathlib import Path
 
-from requirements import REQUIREMENTS, TESTS
+from locations import TESTS
+from requirements import REQUIREMENTS
 
 
 def _named_in(file: Path) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import uv
 
-ROOT = Path(__file__).parent.parent
+from locations import ROOT
 
 
 def slim_wheel(folder: Path) -> Path:

@@ -13,11 +13,11 @@ from mcp import Client, StdioServerParameters
 
 from cellwright import __version__
 from clients.conftest import Desk
+from locations import ROOT
 from requirements import requirement
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.long(10)]
 
-ROOT = Path(__file__).parents[2]
 BUNDLE = ROOT / "distribution" / "mcpb"
 
 

@@ -11,10 +11,10 @@ import pytest
 from uv import find_uv_bin
 
 from jupyter_support import JupyterProcess, eventually, person_in, sources_on_disk, write_notebook
+from locations import ROOT
 from notebook_agent import agent_of, in_front_of
 from requirements import requirement
 
-ROOT = Path(__file__).parents[2]
 INSTALL_SECONDS = 300
 
 
@@ -41,7 +41,17 @@ def uv(*arguments: str) -> None:
 @pytest.mark.long(40)
 def test_the_contract_of_rooms_on_collaboration_4() -> None:
     python = python_with("jupyter-collaboration>=4.1,<4.2", "jupyter-server>=2.18", "ipykernel")
-    suite = [sys.executable, "-m", "pytest", "tests/jupyter/test_room.py", "-k", "not local", "-q", "-p", "no:xdist"]
+    suite = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "tests/jupyter/documents/test_room.py",
+        "-k",
+        "not local",
+        "-q",
+        "-p",
+        "no:xdist",
+    ]
     environ = {**os.environ, "CELLWRIGHT_TEST_SERVER_PYTHON": python}
     done = subprocess.run(suite, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stdout[-4000:]

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from mcp import Client, StdioServerParameters
 
+from locations import ROOT
 from requirements import requirement
 from support import clean_environ
 
-ROOT = Path(__file__).parent.parent.parent
 UV = Path(sys.executable).with_name("uv")
 Record = Callable[[str, object], None]
 MEGABYTE = 1024 * 1024

@@ -68,6 +68,7 @@ PROMISES = {
     # the code itself
     "code:imports": "Imports point one way: core, notebook, storage, the parts, then app and web; the parts do not import each other.",
     "code:shelves": "The search over everything, its connector and the exchange import no part: they know the port that every part fills.",
+    "code:tests-mirror": "A test stands in the folder that its package has in the source, or is of the product as a whole.",
     "code:map": "docs/design.md draws every package, and no folder has more modules than one finds a file among.",
     "code:one-sdk-module": "One package imports the MCP SDK.",
     "code:sdk-seam": "The private name of the SDK that we use still is what we take it for.",

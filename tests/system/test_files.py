@@ -17,6 +17,7 @@ from cellwright.system.folders import config_file, is_too_wide, jupyter_runtime_
 from cellwright.system.port import Machine
 from cellwright.system.posix import PosixMachine, nearest_mount
 from cellwright.system.windows import WindowsMachine
+from locations import TESTS
 from requirements import requirement
 from windows_fake import FakeWindows, Limits
 
@@ -234,7 +235,7 @@ with system.lock(Path(sys.argv[2]), 1.0):
 @requirement("system:lock")
 @BOTH
 def test_a_lock_is_held_by_one_and_let_go_when_they_die(system: Machine, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", HOLDER, type(system).__name__, str(tmp_path), str(Path(__file__).parent.parent)]
+    command = [sys.executable, "-c", HOLDER, type(system).__name__, str(tmp_path), str(TESTS)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"

@@ -13,6 +13,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from jupyter_support import JupyterProcess, write_notebook
+from locations import ROOT
 from page_support import BODIES, Serving, code_cell, display, do, looking, text_cell
 from requirements import requirement
 from support import TOKEN, HttpServer, http_client
@@ -20,7 +21,7 @@ from xss_payloads import CANARY, PAYLOADS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
-ASSETS = Path(__file__).parent.parent.parent / "src" / "cellwright" / "web" / "assets"
+ASSETS = ROOT / "src" / "cellwright" / "web" / "assets"
 MARKUP_OF_TEXT = re.compile(
     r"innerHTML|outerHTML|AdjacentHTML|setHTML|document\.write|Fragment|DOMParser|srcdoc|\beval\b|new Function|cssText"
 )

@@ -3,13 +3,13 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cellwright.core.errors import Conflict, DeadlineExceeded
 from cellwright.workers.pool import SMALL, TooMuchWork, WorkerPool
+from locations import TESTS
 from odd_jobs import crash, die, eat, echo, nest, never, opens, process, refuse, text_of
 from requirements import requirement
 
@@ -21,7 +21,7 @@ TEXTS = ("", "a", "ä€🎉" * 20_000, "half \ud83d of one" * 2_000, '"\\\n\0' 
 
 @pytest.fixture
 async def pool(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[WorkerPool]:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
     running = WorkerPool(processes=2, memory_bytes=400 << 20)
     yield running
     await running.close()
@@ -60,7 +60,7 @@ class LoopInsideJupyterOnWindows(asyncio.SelectorEventLoop):
 
 @requirement("workers:every-loop")
 def test_a_loop_that_knows_no_child_processes_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
 
     async def work() -> object:
         pool = WorkerPool(processes=1, memory_bytes=400 << 20)

@@ -28,7 +28,7 @@ TOOLS_HEADER = "X-MCP-Tools"
 EXCLUDE_HEADER = "X-MCP-Exclude-Tools"
 READONLY_HEADER = "X-MCP-Readonly"
 
-# What a client gets that asks for nothing, and the smallest set that is still useful. Budgets: tests/test_catalogue.py.
+# What a client gets that asks for nothing, and the smallest set that is still useful. Budgets: tests/app/offers/test_catalogue.py.
 DEFAULT_TOOLSETS = ("workspace", "notebooks", "editing", "kernels", "proposals")
 CURRENT_NOTEBOOK = "cells"
 """The toolset that works on a current notebook: among the default ones where there is one."""

@@ -16,11 +16,11 @@ from cellwright.app.settings import Settings
 from cellwright.app.workspace import make_workspace
 from cellwright.core.errors import LimitReached, NotFound
 from cellwright.core.types import ALL_SCOPES, PRINCIPAL_KEY, Principal
+from locations import PROBE
 from requirements import requirement
 from support import HttpServer, http_server, until
 
 pytestmark = pytest.mark.anyio
-PROBE = Path(__file__).parent.parent / "probe.py"
 ANNE, BOB = Principal("anne", ALL_SCOPES), Principal("bob", ALL_SCOPES)
 TASKS = "io.modelcontextprotocol/tasks"
 

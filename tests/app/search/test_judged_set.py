@@ -2,14 +2,12 @@
 
 import importlib
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from locations import BENCH
 from requirements import requirement
-
-BENCH = Path(__file__).parent.parent.parent / "bench"
 
 
 @pytest.fixture

@@ -10,10 +10,9 @@ import pytest
 
 from cellwright.app.http.serving import listen
 from cellwright.app.settings import Settings
+from locations import PROBE
 from requirements import requirement
 from support import http_client, http_server, until
-
-PROBE = Path(__file__).parent.parent / "probe.py"
 
 
 @requirement("http:health")

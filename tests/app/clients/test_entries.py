@@ -19,9 +19,10 @@ from cellwright.app.clients.catalogue import CLIENTS, Client, ClientEntry, examp
 from cellwright.app.clients.entry import Plan, apply, describe, plan, plan_removal, warning
 from cellwright.core.errors import ConfigError, Conflict
 from cellwright.core.types import Secret
+from locations import DOCS
 from requirements import requirement
 
-DOCS = Path(__file__).parents[2] / "docs" / "clients"
+PAGES = DOCS / "clients"
 URL = "https://notebooks.example.com/mcp"
 COMMAND = ClientEntry(command="uvx", args=("cellwright",))
 TOKEN = Secret("cw_abc-123")
@@ -555,9 +556,9 @@ def documented_path(client: Client, platform: str) -> str:
 @requirement("clients:install:docs")
 @each_client
 def test_the_page_shows_the_commands_the_files_and_the_exact_text(client: Client) -> None:
-    section = (DOCS / f"{client.id}.md").read_text(encoding="utf-8")
+    section = (PAGES / f"{client.id}.md").read_text(encoding="utf-8")
     assert section.startswith(f"# {client.name}\n")
-    assert f"[{client.name}](clients/{client.id}.md)" in DOCS.with_suffix(".md").read_text(encoding="utf-8")
+    assert f"[{client.name}](clients/{client.id}.md)" in PAGES.with_suffix(".md").read_text(encoding="utf-8")
     language = "toml" if client.id == "codex" else "json"
     assert f"```sh\ncellwright install {client.id}\n```" in section
     assert f"`cellwright install {client.id} --remove`" in section
@@ -574,14 +575,14 @@ def test_the_page_shows_the_commands_the_files_and_the_exact_text(client: Client
 
 @requirement("clients:install:docs")
 def test_the_page_has_the_one_click_links() -> None:
-    page = "".join(one.read_text(encoding="utf-8") for one in DOCS.glob("*.md"))
+    page = "".join(one.read_text(encoding="utf-8") for one in PAGES.glob("*.md"))
     assert [name for name, link in links().items() if link not in page] == []
 
 
 @requirement("clients:install:docs", "install:root")
 @each_client
 def test_the_page_says_where_the_server_works(client: Client) -> None:
-    section = " ".join((DOCS / f"{client.id}.md").read_text(encoding="utf-8").split())
+    section = " ".join((PAGES / f"{client.id}.md").read_text(encoding="utf-8").split())
     if client.starts_in:
         assert f"starts servers {'of the user' if client.project_file else 'in'}" in section
         assert "in which you run the command" in section
@@ -593,6 +594,6 @@ def test_the_page_says_where_the_server_works(client: Client) -> None:
 
 @requirement("clients:install:docs")
 def test_the_page_of_gemini_speaks_of_trust() -> None:
-    section = (DOCS / "gemini.md").read_text(encoding="utf-8")
+    section = (PAGES / "gemini.md").read_text(encoding="utf-8")
     assert "only in folders that you trust" in section
     assert "trust" in CLIENTS["gemini"].afterwards

@@ -33,7 +33,7 @@ from cellwright.storage.search.opening import open_search
 from cellwright.storage.search.port import Mode, Query
 from cellwright.storage.search.schema import MIGRATIONS
 from requirements import requirement
-from storage.test_search import (
+from storage.search.test_search import (
     BUILTIN,
     Shelf,
     StubModels,

@@ -8,7 +8,6 @@ import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Generator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -22,6 +21,7 @@ from cellwright.core.text.tokens import estimate_tokens
 from cellwright.notebook.formats import srcmd
 from cellwright.notebook.model import Kind
 from cellwright.thinking.templates import TEMPLATES
+from locations import DOCS
 from requirements import requirement
 
 NAMES = (
@@ -35,7 +35,7 @@ NAMES = (
 )
 CELL_TOKENS = 1_500
 TEMPLATE_TOKENS = 4_000
-MAKE = Path(__file__).parent.parent.parent / "docs" / "thinking" / "make.py"
+MAKE = DOCS / "thinking" / "make.py"
 HOSTILE = (
     "</svg><script>alert(1)</script>",
     "\"'&<>]]>",

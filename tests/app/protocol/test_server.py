@@ -16,11 +16,11 @@ from cellwright.app.protocol.results import TRUNCATED
 from cellwright.app.settings import Settings
 from cellwright.app.workspace import local_user, make_workspace
 from cellwright.core.text.budget import DEFAULT_TOKENS, estimate_tokens
+from locations import PROBE
 from requirements import requirement
 from support import HttpServer, clean_environ, http_client, http_server
 
 pytestmark = pytest.mark.anyio
-PROBE = Path(__file__).parent.parent / "probe.py"
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,8 @@ from cellwright.storage.lance.s3 import Bucket, bucket_of
 from cellwright.storage.location import open_database
 from cellwright.storage.search.schema import MIGRATIONS
 from requirements import requirement
-from storage.test_lance import LanceShelf
-from storage.test_search import cell
+from storage.lance.test_index import LanceShelf
+from storage.search.test_search import cell
 
 pytestmark = pytest.mark.anyio
 

@@ -14,12 +14,12 @@ from cellwright.core.errors import ConfigError, Forbidden, InvalidArgument
 from cellwright.core.text.budget import estimate_tokens
 from cellwright.core.toolset import Effect
 from cellwright.core.types import ALL_SCOPES, Principal, Scope
+from locations import PROBE, TESTS
 from probe import Probe, probe_toolset
 from requirements import requirement
 from support import http_client, http_server, stdio_client
 
-SNAPSHOTS = Path(__file__).parent.parent / "snapshots"
-PROBE = Path(__file__).parent.parent / "probe.py"
+SNAPSHOTS = TESTS / "snapshots"
 EVERYONE = Principal("everyone", ALL_SCOPES)
 WORKSPACE = {"workspace_status", "workspace_doctor", "search_workspace", "export_notebook", "import_notebook"}
 READER = Principal("reader", frozenset({Scope.READ}))

@@ -22,6 +22,7 @@ from cellwright.notebook.formats.registry import FORMATS
 from cellwright.notebook.formats.writing import written
 from cellwright.notebook.model import Cell, InvalidFormat, Kind, Notebook
 from exchange_support import notebooks, unnamed
+from locations import DOCS
 from requirements import requirement
 from traces_support import TRACES
 
@@ -151,7 +152,7 @@ KEPT_OR_SAID = {"✔", "those a pad can have", "to 1 MiB a cell", "some headings
 
 @requirement("exchange:formats", "exchange:places")
 def test_the_table_in_the_documentation_is_true(tmp_path: Path) -> None:
-    page_text = (Path(__file__).parent.parent.parent / "docs" / "convert.md").read_text(encoding="utf-8")
+    page_text = (DOCS / "convert.md").read_text(encoding="utf-8")
     table = [
         [cell.strip() for cell in line.split("|")[1:-1]] for line in page_text.splitlines() if line.startswith("| ")
     ]

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from cellwright.context.scanner.scan import scan
+from locations import ROOT
 from requirements import requirement
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "golden" / "packages.json").read_text(encoding="utf-8"))
-CACHE = Path(__file__).parent.parent.parent / ".cache" / "packages"
+CACHE = ROOT / ".cache" / "packages"
 SECONDS = 30.0
 
 

@@ -19,12 +19,12 @@ from cellwright.app.settings import Settings
 from cellwright.app.workspace import make_workspace
 from cellwright.core.errors import INTERNAL_ERROR, NotFound, error_types
 from cellwright.scratch.model import CODES
+from locations import DOCS
 from notebook_agent import Agent
 from requirements import requirement
 from support import HttpServer, free_port, http_client, http_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
-DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ import pytest
 import uv
 
 from cellwright.app.clients.launch import Running, everyones_command, own_command
+from locations import ROOT
 from requirements import requirement
 from support import clean_environ
 
-ROOT = Path(__file__).parents[2]
 UV = uv.find_uv_bin()
 UVX = str(Path(UV).with_name("uvx.exe" if sys.platform == "win32" else "uvx"))
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Generator
-from pathlib import Path
 
 import pytest
 from mcp import MCPError
@@ -13,12 +12,12 @@ from cellwright.core.resources import ResourceInfo
 from cellwright.scratch.resources import FIXED as PAD_ADDRESSES
 from cellwright.thinking.resources import FIXED as THINKING_ADDRESSES
 from jupyter_support import write_notebook
+from locations import DOCS
 from notebook_agent import Agent, agent_of
 from requirements import requirement
 from support import HttpServer, http_server, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(200)]
-DOCS = Path(__file__).parent.parent.parent / "docs"
 FIXED: tuple[ResourceInfo, ...] = (*WORKSPACE_ADDRESSES, *PAD_ADDRESSES, *THINKING_ADDRESSES, *CONTEXT_ADDRESSES)
 PROMISED = {
     "notebook://list",
