@@ -38,7 +38,7 @@ class CellSummary(CellLine):
     outputs: int
 
 
-class CellReading(CellIdentity):
+class ThinkingCellReading(CellIdentity):
     """A cell with its source and its outputs."""
 
     source: str
@@ -69,10 +69,10 @@ class CellDeletion(NotebookState):
     deleted: str
 
 
-class NotebookReading(NotebookState):
+class ThinkingReading(NotebookState):
     """One cell, or a line for each."""
 
-    cells: list[CellReading] | list[CellSummary]
+    cells: list[ThinkingCellReading] | list[CellSummary]
 
 
 class NotebookText(NotebookState):

@@ -12,19 +12,19 @@ from cellwright.thinking.answers import (
     CellDeletion,
     CellIdentity,
     CellLine,
-    CellReading,
     CellSummary,
     ClosedNotebook,
     ImportedNotebook,
     KeptNotebook,
     NewNotebook,
-    NotebookReading,
     NotebookRun,
     NotebookState,
     NotebookText,
     RanCell,
     RunResult,
     RunStanding,
+    ThinkingCellReading,
+    ThinkingReading,
     WrittenCell,
 )
 from cellwright.thinking.drafts import CellDraft
@@ -127,7 +127,7 @@ async def notebook_read(
     cell_id: Annotated[
         str | None, Field(alias="cellId", description="one cell, with its outputs; else a line for each")
     ] = None,
-) -> Reply[NotebookReading]:
+) -> Reply[ThinkingReading]:
     """Read one cell with its outputs, or the list of cells."""
     view = await thinking.read(call, notebook_id)
     about = _about(thinking, call, view.notebook)
@@ -239,12 +239,12 @@ def _cell(notebook: ThinkingNotebook, cell: Cell, index: int) -> CellLine:
 
 async def _whole_cell(
     thinking: Thinking, call: Call, notebook: ThinkingNotebook, cell: Cell, index: int
-) -> tuple[CellReading, list[Image]]:
+) -> tuple[ThinkingCellReading, list[Image]]:
     """A cell, and the pictures in its outputs."""
     cleaner = Cleaner()
     links = [output_uri(notebook, cell.id, number) for number in range(len(cell.outputs))]
     shown = await thinking.kernels.show(call, cell.outputs, READ_CHARACTERS, MAX_PICTURES, links)
-    made: CellReading = {
+    made: ThinkingCellReading = {
         **_identity(notebook, cell, index),
         "source": cleaner.source(cell.source),
         "status": cell.status,

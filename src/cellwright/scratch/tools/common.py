@@ -115,7 +115,7 @@ class PadText(PadHead):
     cells: list[CellText]
 
 
-class DeletedCell(TypedDict):
+class DeletedPadCell(TypedDict):
     cell_id: str
     index: int
 
@@ -125,7 +125,7 @@ class PadWritten(TypedDict):
 
     ok: Literal[True]
     scratchpad: PadOutline
-    deleted_cell: NotRequired[DeletedCell]
+    deleted_cell: NotRequired[DeletedPadCell]
     validation: NotRequired[list[CheckedCell]]
     validation_totals: NotRequired[dict[str, int]]
     validation_left_out: NotRequired[int]
