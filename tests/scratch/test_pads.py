@@ -11,7 +11,7 @@ from cellwright.core.types import ALL_SCOPES, Call, Principal
 from cellwright.scratch.model import InvalidId, InvalidIndex, PadLimits
 from cellwright.scratch.service import Pads, Policy
 from cellwright.scratch.tools import plus, scratch
-from cellwright.scratch.tools.common import CellInput
+from cellwright.scratch.tools.common import CellInput, PadWritten
 from cellwright.storage.search.words import MAX_WORDS
 from requirements import requirement
 
@@ -35,7 +35,7 @@ async def ids(pads: Pads, pad_id: str) -> list[str]:
     return [one.id for one in (await pads.read("ann", pad_id)).cells]
 
 
-async def make(pads: Pads, pad_id: str, texts: Sequence[str] = ("a", "b", "c"), **metadata: Any) -> dict[str, Any]:
+async def make(pads: Pads, pad_id: str, texts: Sequence[str] = ("a", "b", "c"), **metadata: Any) -> PadWritten:
     return (await scratch.scratch_create(pads, ANN, pad_id, metadata, [cell(text) for text in texts])).data
 
 

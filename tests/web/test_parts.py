@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,7 +119,7 @@ def test_outputs_are_plain_and_bounded() -> None:
         {"output_type": "error", "ename": 5, "evalue": None, "traceback": "text"},
         {},
     ]
-    made = page_outputs(given, "jupyter://a.ipynb", "c 1")
+    made: list[dict[str, Any]] = [{**entry} for entry in page_outputs(given, "jupyter://a.ipynb", "c 1")]
     kinds = ["text", "text", "markdown", "latex", "json", "image", "text", "text", "text", "error", "text"]
     assert [one["type"] for one in made] == kinds
     assert (made[0]["text"], made[0]["stream"]) == ("b\n", "stderr")
@@ -128,8 +129,9 @@ def test_outputs_are_plain_and_bounded() -> None:
     assert made[4]["text"] == '{\n  "a": [\n    1\n  ]\n}'
     assert "too large" in made[6]["text"]
     assert "plotly" in made[7]["text"]
-    (framed,) = page_outputs([data(image_svg__xml="<svg/>")], "jupyter://a b.ipynb", "c&1")
-    assert framed["frame"] == "api/frame?uri=jupyter%3A%2F%2Fa%20b.ipynb&cell=c%261&output=0"
+    address = "api/frame?uri=jupyter%3A%2F%2Fa%20b.ipynb&cell=c%261&output=0"
+    framed = page_outputs([data(image_svg__xml="<svg/>")], "jupyter://a b.ipynb", "c&1")
+    assert framed == [{"type": "svg", "frame": address, "text": ""}]
     assert len(page_outputs([given[0]] * 500, "u", "c")) == 101
 
 

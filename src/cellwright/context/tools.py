@@ -3,12 +3,15 @@
 import asyncio
 import time
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
+from cellwright.context.files.grep import Match
 from cellwright.context.files.reading import FileText
+from cellwright.context.finding import SearchHit
 from cellwright.context.model import iso
 from cellwright.context.service import Enrichment, ProjectContext, Scanned
 from cellwright.core.toolset import Toolset, read, write
@@ -18,6 +21,10 @@ PROGRESS_SECONDS = 0.2
 Line = Annotated[int | None, Field(ge=1)]
 
 
+class KnownHits(TypedDict):
+    hits: list[SearchHit]
+
+
 async def context_search(
     context: ProjectContext,
     call: Call,
@@ -25,7 +32,7 @@ async def context_search(
     types: list[Literal["discovery", "module", "session", "notebook", "file"]] | None = None,
     module: str | None = None,
     limit: Annotated[int, Field(ge=1, le=50)] = 10,
-) -> dict[str, Any]:
+) -> KnownHits:
     """Search what is known of the project, by words and by meaning: discoveries, modules, your sessions, notebooks, files."""
     hits = await context.search(call, query, types or (), module or "", limit)
     return {"hits": hits}
@@ -43,11 +50,19 @@ async def read_file(
     return await context.files.read(path, start, end, depth if include_dependencies else 0)
 
 
+class GrepMatch(TypedDict):
+    """A matching line: `before` and `after` are there where there are lines around."""
+
+    path: str
+    line: int
+    text: str
+    before: NotRequired[list[str]]
+    after: NotRequired[list[str]]
+
+
 @dataclass(frozen=True)
 class GrepAnswer:
-    """Matches without what is empty: `before` and `after` are there where there are lines around."""
-
-    matches: list[dict[str, Any]]
+    matches: list[GrepMatch]
     files_searched: int
     truncated: bool
     timed_out: bool
@@ -65,8 +80,25 @@ async def grep_codebase(
     found = await context.files.grep(
         pattern, file_pattern or "", case_sensitive=case_sensitive, context_lines=context_lines, limit=limit
     )
-    matches = [{key: value for key, value in asdict(match).items() if value != []} for match in found.matches]
-    return GrepAnswer(matches, found.files_searched, found.truncated, found.timed_out)
+    return GrepAnswer(list(map(_shown, found.matches)), found.files_searched, found.truncated, found.timed_out)
+
+
+def _shown(match: Match) -> GrepMatch:
+    shown: GrepMatch = {"path": match.path, "line": match.line, "text": match.text}
+    if match.before:
+        shown["before"] = match.before
+    if match.after:
+        shown["after"] = match.after
+    return shown
+
+
+class RecordedDiscovery(TypedDict):
+    id: str
+    type: str
+    merged: bool
+    times: int
+    recorded: str
+    note: NotRequired[str]
 
 
 async def context_record(
@@ -76,18 +108,20 @@ async def context_record(
     content: str,
     module: str | None = None,
     solution: Annotated[str | None, Field(description="of an issue")] = None,
-) -> dict[str, Any]:
+) -> RecordedDiscovery:
     """Keep something you learnt about the project, for later sessions. What is known already is counted, not doubled."""
     made, merged = await context.record(call, type, content, module or "", solution or "")
     note = await context.module_note(module or "")
-    return {
+    recorded: RecordedDiscovery = {
         "id": made.id,
         "type": made.type.value,
         "merged": merged,
         "times": made.times,
         "recorded": iso(made.updated),
-        **({"note": note} if note else {}),
     }
+    if note:
+        recorded["note"] = note
+    return recorded
 
 
 async def context_enrich(context: ProjectContext, apply: bool = False) -> Enrichment:

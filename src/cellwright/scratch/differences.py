@@ -3,13 +3,14 @@
 import json
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
+from typing import NotRequired
 
 from cellwright.core.text.counting import counted
 from cellwright.notebook.differences import unified
 from cellwright.notebook.model import Cell
 from cellwright.scratch import rows
-from cellwright.scratch.history import HISTORY_KEPT, State, Undo, changes, state_of
-from cellwright.scratch.model import JsonObject, Pad, PadDraft, SharedSchema
+from cellwright.scratch.history import HISTORY_KEPT, ChangeSubject, State, Undo, changes, state_of
+from cellwright.scratch.model import Pad, PadDraft, SharedSchema
 from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Transaction
 
@@ -17,12 +18,22 @@ MOST_LINES = 200
 LONGEST_LINE = 400
 
 
-def change_at(tx: Transaction, key: NotebookKey, pad: Pad, version: int) -> JsonObject:
+class PadDifference(ChangeSubject):
+    """A change as lines. Of the one that made the pad nobody wrote down when it was."""
+
+    version: int
+    at: NotRequired[str]
+    change: NotRequired[str]
+    diff: str
+
+
+def change_at(tx: Transaction, key: NotebookKey, pad: Pad, version: int) -> PadDifference:
     """The change that made this version, with its difference to the version before; the first one came from nothing."""
     after = Undo.state_at(tx, key, state_of(tx, key, pad), pad.version, version)
     before: State = Undo.state_at(tx, key, after, version, version - 1) if version > 1 else (PadDraft(), [], [])
-    told = [change for change in changes(tx, key, HISTORY_KEPT) if change["version"] == version]
-    return {**(told[0] if told else {"version": version}), "diff": difference(before, after)}
+    diff = difference(before, after)
+    told = next((change for change in changes(tx, key, HISTORY_KEPT) if change["version"] == version), None)
+    return {"version": version, "diff": diff} if told is None else {**told, "diff": diff}
 
 
 def difference(before: State, after: State) -> str:

@@ -3,12 +3,16 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import NotRequired, cast
+
+from typing_extensions import TypedDict
 
 from cellwright.core.errors import NotFound
 from cellwright.notebook.model import Cell
 from cellwright.scratch import rows
-from cellwright.scratch.model import JsonObject, Pad, PadDraft, SharedSchema, iso_time
+from cellwright.scratch.model import Pad, PadDraft, SharedSchema, iso_time
+from cellwright.scratch.rows import KeptCell, KeptWords, SchemaRecord, schema_as_json
+from cellwright.scratch.views import canonical
 from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Transaction
 
@@ -27,33 +31,51 @@ def bytes_of_state(state: State) -> int:
     return rows.bytes_of_about(about) + sum(map(rows.bytes_of_cell, cells)) + sum(map(rows.bytes_of_schema, schemas))
 
 
+class SchemaBefore(TypedDict):
+    """The shared schema of this id before a change."""
+
+    id: str
+    before: SchemaRecord | None
+
+
+class UndoRecord(TypedDict, total=False):
+    """What takes a change back. `cells` and `schemas` come together."""
+
+    about: KeptWords
+    cells: list[KeptCell]
+    schemas: list[SchemaRecord]
+    remove: list[str]
+    put: KeptCell
+    schema: SchemaBefore
+
+
 class Undo:
     """How to take a change back, as JSON: made here, read here."""
 
     @staticmethod
-    def whole(state: State) -> JsonObject:
+    def whole(state: State) -> UndoRecord:
         about, cells, schemas = state
         return {
             "about": rows.about_as_json(about),
             "cells": [rows.cell_as_json(cell) for cell in cells],
-            "schemas": [_schema_as_json(schema) for schema in schemas],
+            "schemas": [schema_as_json(schema) for schema in schemas],
         }
 
     @staticmethod
-    def about(pad: Pad) -> JsonObject:
+    def about(pad: Pad) -> UndoRecord:
         return {"about": rows.about_as_json(pad.about)}
 
     @staticmethod
-    def removal(ids: Sequence[str]) -> JsonObject:
+    def removal(ids: Sequence[str]) -> UndoRecord:
         return {"remove": list(ids)}
 
     @staticmethod
-    def replacement(cell: Cell) -> JsonObject:
+    def replacement(cell: Cell) -> UndoRecord:
         return {"put": rows.cell_as_json(cell)}
 
     @staticmethod
-    def schema(schema_id: str, before: SharedSchema | None) -> JsonObject:
-        return {"schema": {"id": schema_id, "before": _schema_as_json(before) if before else None}}
+    def schema(schema_id: str, before: SharedSchema | None) -> UndoRecord:
+        return {"schema": {"id": schema_id, "before": schema_as_json(before) if before else None}}
 
     @staticmethod
     def state_at(tx: Transaction, key: NotebookKey, state: State, known: int, version: int) -> State:
@@ -70,20 +92,21 @@ class Undo:
         return state
 
 
-def _undo_of(tx: Transaction, key: NotebookKey, version: int) -> JsonObject | None:
+def _undo_of(tx: Transaction, key: NotebookKey, version: int) -> UndoRecord | None:
     row = tx.row(
         "SELECT undo FROM pad_changes WHERE tenant = ? AND pad = ? AND version = ?", key.owner, key.id, version
     )
     return None if row is None else rows.loaded(row[0])
 
 
-def _undone(state: State, undo: JsonObject) -> State:
+def _undone(state: State, undo: UndoRecord) -> State:
     about, cells, schemas = state[0], list(state[1]), list(state[2])
     if "about" in undo:
         about = rows.about_from_json(undo["about"])
     if "cells" in undo:
         cells = [rows.cell_from_json(cell) for cell in undo["cells"]]
-        schemas = [_schema_from_json(schema) for schema in undo["schemas"]]
+    if "schemas" in undo:
+        schemas = [SharedSchema(**schema) for schema in undo["schemas"]]
     if "remove" in undo:
         cells = [cell for cell in cells if cell.id not in undo["remove"]]
     if "put" in undo:
@@ -93,8 +116,37 @@ def _undone(state: State, undo: JsonObject) -> State:
     if "schema" in undo:
         schemas = [schema for schema in schemas if schema.id != undo["schema"]["id"]]
         if undo["schema"]["before"] is not None:
-            schemas.append(_schema_from_json(undo["schema"]["before"]))
+            schemas.append(SharedSchema(**undo["schema"]["before"]))
     return about, [replace(cell, index=index) for index, cell in enumerate(cells)], schemas
+
+
+class CellMove(TypedDict):
+    """A cell that was changed: where it is, and where it was if that is elsewhere."""
+
+    cell_id: str
+    index: int
+    moved_from: NotRequired[int]
+
+
+class SchemaName(TypedDict):
+    id: str
+    name: str
+
+
+class ChangeSubject(TypedDict, total=False):
+    """What a change was about, for a reader; nothing if it was about the whole pad."""
+
+    cells: list[CellMove]
+    fields: list[str]
+    schema: SchemaName
+
+
+class PadVersion(ChangeSubject):
+    """A version of a pad, and the change that made it."""
+
+    version: int
+    at: str
+    change: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,20 +154,18 @@ class PadChange:
     """What was done, how to take it back, and for a reader what it was about."""
 
     what: str
-    undo: JsonObject
-    touched: JsonObject = field(default_factory=dict[str, Any])
+    undo: UndoRecord
+    touched: ChangeSubject = field(default_factory=ChangeSubject)
 
 
 def changed_fields(before: PadDraft, after: PadDraft) -> list[str]:
     """Which words about a pad are others now."""
-    old, new = rows.about_as_json(before), rows.about_as_json(after)
-    old, new = {**old.pop("metadata"), **old}, {**new.pop("metadata"), **new}
+    old, new = ({**about.metadata, **canonical(about)} for about in (before, after))
     return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
 
 
-def moved_cell(before: Cell, after: Cell) -> JsonObject:
-    """A cell that was changed, for a reader: where it is, and where it was if that is elsewhere."""
-    place: JsonObject = {"cell_id": after.id, "index": after.index}
+def moved_cell(before: Cell, after: Cell) -> CellMove:
+    place: CellMove = {"cell_id": after.id, "index": after.index}
     return place if before.index == after.index else {**place, "moved_from": before.index}
 
 
@@ -154,7 +204,7 @@ def forget_history(tx: Transaction, key: NotebookKey) -> None:
     tx.run("DELETE FROM pad_changes WHERE tenant = ? AND pad = ?", key.owner, key.id)
 
 
-def changes(tx: Transaction, key: NotebookKey, limit: int) -> list[JsonObject]:
+def changes(tx: Transaction, key: NotebookKey, limit: int) -> list[PadVersion]:
     """What was changed, newest first: each with the version it made, when, and what it was about."""
     found = tx.rows(
         "SELECT version, at, what, touched FROM pad_changes WHERE tenant = ? AND pad = ? ORDER BY version DESC LIMIT ?",
@@ -163,19 +213,10 @@ def changes(tx: Transaction, key: NotebookKey, limit: int) -> list[JsonObject]:
         limit,
     )
     return [
-        {
-            "version": version,
-            "at": iso_time(cast("int", at)),
-            "change": what,
-            **({} if touched is None else rows.loaded(touched)),
-        }
-        for version, at, what, touched in found
+        {"version": version, "at": iso_time(at), "change": what, **_subject(touched)}
+        for version, at, what, touched in cast("list[tuple[int, int, str, str | None]]", found)
     ]
 
 
-def _schema_as_json(schema: SharedSchema) -> JsonObject:
-    return {"id": schema.id, "name": schema.name, "description": schema.description, "schema": schema.schema}
-
-
-def _schema_from_json(found: JsonObject) -> SharedSchema:
-    return SharedSchema(**found)
+def _subject(touched: str | None) -> ChangeSubject:
+    return {} if touched is None else rows.loaded(touched)

@@ -4,18 +4,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from typing_extensions import TypedDict
+
 from cellwright.core.errors import InvalidArgument, NotFound
 from cellwright.core.text.counting import counted
-from cellwright.scratch.model import JsonObject
 from cellwright.scratch.rows import marks
 from cellwright.scratch.store import PadStore
 from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Transaction, Value
 
 
+class PadEntry(TypedDict):
+    scratch_id: str
+    title: str | None
+    description: str | None
+    namespace: str | None
+    cell_count: int
+
+
+class NamespaceEntry(TypedDict):
+    namespace: str
+    scratchpad_count: int
+
+
 @dataclass(frozen=True, slots=True)
 class PadPage:
-    items: list[JsonObject]
+    items: list[PadEntry]
     cursors: list[str]
     """For each item the cursor that goes on after it."""
     next: str | None
@@ -43,11 +57,12 @@ def list_pads(
         *values,
         limit + 1,
     )
-    items: list[JsonObject] = [
+    shown = cast("list[tuple[str, str | None, str | None, str | None, int, int]]", found[:limit])
+    items: list[PadEntry] = [
         {"scratch_id": pad, "title": title, "description": description, "namespace": namespace, "cell_count": count}
-        for pad, title, description, namespace, count, _updated in found[:limit]
+        for pad, title, description, namespace, count, _updated in shown
     ]
-    cursors = [f"{row[5]}.{row[0]}" for row in found[:limit]]
+    cursors = [f"{updated}.{pad}" for pad, *_, updated in shown]
     return PadPage(items, cursors, cursors[-1] if len(found) > limit else None)
 
 
@@ -72,13 +87,14 @@ def all_tags(tx: Transaction, tenant: str, namespaces: Sequence[str]) -> tuple[l
     return tags_in("pad_tags"), tags_in("cell_tags")
 
 
-def list_namespaces(tx: Transaction, tenant: str) -> list[JsonObject]:
+def list_namespaces(tx: Transaction, tenant: str) -> list[NamespaceEntry]:
     found = tx.rows(
         "SELECT n.name, COUNT(p.id) FROM namespaces n LEFT JOIN pads p ON p.tenant = n.tenant AND p.namespace = n.name "
         "WHERE n.tenant = ? GROUP BY n.name ORDER BY n.name",
         tenant,
     )
-    return [{"namespace": name, "scratchpad_count": count} for name, count in found]
+    counts = cast("list[tuple[str, int]]", found)
+    return [{"namespace": name, "scratchpad_count": count} for name, count in counts]
 
 
 def pads_in(tx: Transaction, tenant: str, namespace: str) -> list[str]:
@@ -90,7 +106,7 @@ def rename_namespace(
     store: PadStore, tx: Transaction, tenant: str, old: str, new: str, *, migrate: bool, now: int
 ) -> list[str]:
     """The pads that moved. The new name must be free, the old one must exist."""
-    known = {cast("str", item["namespace"]) for item in list_namespaces(tx, tenant)}
+    known = {item["namespace"] for item in list_namespaces(tx, tenant)}
     if old not in known:
         raise NotFound(f"there is no namespace {old!r}", hint="scratch_namespace_list shows them")
     if old == new:

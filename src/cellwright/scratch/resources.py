@@ -15,7 +15,7 @@ from cellwright.notebook.model import Cell, mime_of
 from cellwright.scratch.conversion import not_in_a_notebook, notebook_of
 from cellwright.scratch.model import InvalidId
 from cellwright.scratch.service import Pads
-from cellwright.scratch.tools.common import pad_json, read_structure
+from cellwright.scratch.tools.common import CellText, PadText, pad_json, read_structure
 from cellwright.scratch.watched import LIST_URI, SCHEME, parts, uri_of
 
 LISTED = 200
@@ -67,8 +67,8 @@ class PadResources:
             return [_cell_content(await self._cell(call, pad_id, rest[1], uri))]
         view = await self._pads.read(call.principal.id, pad_id, with_schemas=not rest)
         if not rest:
-            shown = pad_json(view, schema_tokens=sys.maxsize)
-            shown["cells"] = [{**read_structure(cell), "content": cell.source} for cell in view.cells]
+            cells: list[CellText] = [{**read_structure(cell), "content": cell.source} for cell in view.cells]
+            shown: PadText = {**pad_json(view, schema_tokens=sys.maxsize), "cells": cells}
             return [Content(_json(shown), "application/json")]
         if len(rest) == 1 and rest[0] in FORMATS:
             made = await self._pads.conversions.write(notebook_of(view.pad, view.cells), rest[0], call.principal.id)
@@ -102,7 +102,7 @@ class PadResources:
 
 def _cell_content(cell: Cell) -> Content:
     language = cell.language
-    return Content(cell.source, mime_of(language), read_structure(cell))
+    return Content(cell.source, mime_of(language), {**read_structure(cell)})
 
 
 def _json(value: object) -> str:

@@ -1,12 +1,14 @@
 """Pads, tags and shared schemas from and to rows; cells are in the table of all cells. Nothing here decides anything."""
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NotRequired, cast
+
+from typing_extensions import TypedDict
 
 from cellwright.notebook.model import Cell, Check
 from cellwright.scratch.model import JsonObject, Pad, PadDraft, SharedSchema, kind_of
+from cellwright.scratch.views import PadWords, canonical
 from cellwright.storage.cells import CellRows, NotebookKey, Tags, loaded
 from cellwright.storage.database import Transaction, Value
 
@@ -180,7 +182,21 @@ def bytes_of_schema(schema: SharedSchema | None) -> int:
     return 0 if schema is None else bytes_of_text(schema.description) + bytes_of_text(dumped(schema.schema))
 
 
-def cell_as_json(cell: Cell) -> JsonObject:
+class KeptCell(TypedDict):
+    """A cell as an earlier version of its pad has it."""
+
+    id: str
+    index: int
+    language: str
+    content: str
+    metadata: NotRequired[Mapping[str, Any]]
+    tags: list[str]
+    json_schema: NotRequired[JsonObject | str | bool | None]
+    validate: NotRequired[bool]
+    status: NotRequired[str | None]
+
+
+def cell_as_json(cell: Cell) -> KeptCell:
     return {
         "id": cell.id,
         "index": cell.index,
@@ -194,7 +210,7 @@ def cell_as_json(cell: Cell) -> JsonObject:
     }
 
 
-def cell_from_json(kept: JsonObject) -> Cell:
+def cell_from_json(kept: KeptCell) -> Cell:
     return Cell(
         kind_of(kept["language"]),
         kept["content"],
@@ -207,16 +223,30 @@ def cell_from_json(kept: JsonObject) -> Cell:
     )
 
 
-def about_as_json(about: PadDraft) -> JsonObject:
-    return {
-        "title": about.title,
-        "description": about.description,
-        "summary": about.summary,
-        "namespace": about.namespace,
-        "tags": list(about.tags),
-        "metadata": about.metadata,
-    }
+class KeptWords(PadWords):
+    """What a pad says about itself in an earlier version."""
+
+    metadata: JsonObject
 
 
-def about_from_json(found: JsonObject) -> PadDraft:
-    return replace(PadDraft(**found), tags=tuple(found["tags"]))
+def about_as_json(about: PadDraft) -> KeptWords:
+    return {**canonical(about), "metadata": about.metadata}
+
+
+def about_from_json(kept: KeptWords) -> PadDraft:
+    return PadDraft(
+        kept["title"], kept["description"], kept["summary"], kept["namespace"], tuple(kept["tags"]), kept["metadata"]
+    )
+
+
+class SchemaRecord(TypedDict):
+    """A shared schema with all that is known of it."""
+
+    id: str
+    name: str
+    description: str
+    schema: JsonObject
+
+
+def schema_as_json(schema: SharedSchema) -> SchemaRecord:
+    return {"id": schema.id, "name": schema.name, "description": schema.description, "schema": schema.schema}

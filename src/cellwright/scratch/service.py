@@ -11,11 +11,11 @@ from cellwright.core.events import event_keys
 from cellwright.core.resources import Changes
 from cellwright.notebook.model import Cell
 from cellwright.scratch import listing, rows
-from cellwright.scratch.differences import change_at
+from cellwright.scratch.differences import PadDifference, change_at
 from cellwright.scratch.drafts import checked_draft, new_cells, pad_draft, schema_draft
+from cellwright.scratch.history import PadVersion
 from cellwright.scratch.history import changes as changes_of
 from cellwright.scratch.model import (
-    JsonObject,
     Pad,
     PadCellDraft,
     PadDraft,
@@ -175,7 +175,7 @@ class Pads:
         def work(tx: Transaction) -> PadView:
             before = existing(tx, key).about
             known = {name: value for name, value in canonical(before).items() if value is not None}
-            merged: JsonObject = {**before.metadata, **known, **given}
+            merged = {**before.metadata, **known, **given}
             for name in [name for name, value in given.items() if value is None]:
                 del merged[name]
             about, schemas = pad_draft(merged, self._limits)
@@ -197,11 +197,11 @@ class Pads:
         wanted, within = wanted_tags(tags), checked_namespaces(namespaces)
         return await self._database.read(lambda tx: listing.list_pads(tx, tenant, within, wanted, limit, cursor))
 
-    async def history(self, tenant: str, pad_id: str, limit: int) -> tuple[Pad, list[JsonObject]]:
+    async def history(self, tenant: str, pad_id: str, limit: int) -> tuple[Pad, list[PadVersion]]:
         key = NotebookKey(tenant, checked_id(pad_id))
         return await self._database.read(lambda tx: (existing(tx, key), changes_of(tx, key, limit)))
 
-    async def change(self, tenant: str, pad_id: str, version: int) -> JsonObject:
+    async def change(self, tenant: str, pad_id: str, version: int) -> PadDifference:
         """What one change was about, with the lines that went and came."""
         key = NotebookKey(tenant, checked_id(pad_id))
         return await self._database.read(lambda tx: change_at(tx, key, existing(tx, key), version))
@@ -334,7 +334,7 @@ class Pads:
         within = checked_namespaces(namespaces)
         return await self._database.read(lambda tx: listing.all_tags(tx, tenant, within))
 
-    async def namespaces(self, tenant: str) -> list[JsonObject]:
+    async def namespaces(self, tenant: str) -> list[listing.NamespaceEntry]:
         return await self._database.read(lambda tx: listing.list_namespaces(tx, tenant))
 
     async def create_namespace(self, tenant: str, name: str) -> tuple[str, bool]:

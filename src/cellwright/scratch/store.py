@@ -10,6 +10,7 @@ from cellwright.core.text.counting import counted
 from cellwright.notebook.model import Cell, Check
 from cellwright.scratch import rows, uses
 from cellwright.scratch.history import (
+    ChangeSubject,
     PadChange,
     Undo,
     bytes_of_state,
@@ -182,7 +183,7 @@ class PadStore:
         pad = replace(old, about=about, updated=now, version=old.version + 1)
         rows.write_pad(tx, key.owner, pad)
         self._ensure_namespace(tx, key.owner, about.namespace, now)
-        fields = {"fields": changed_fields(old.about, about)}
+        fields: ChangeSubject = {"fields": changed_fields(old.about, about)}
         recorded = record(tx, key, pad.version, now, PadChange("update", Undo.about(old), fields))
         self._kept(tx, key, rows.bytes_of_about(about) - rows.bytes_of_about(old.about), recorded)
         self._index_again(tx, key, pad)
@@ -237,7 +238,7 @@ class PadStore:
         if taken is not None:
             raise InvalidId(f"pad {key.id!r} has a cell {taken!r} already", hint="leave cell_id out, one is made")
         pad = self._changed(tx, key, old, len(cells), now)
-        touched = {"cells": [{"cell_id": cell.id, "index": cell.index} for cell in cells]}
+        touched: ChangeSubject = {"cells": [{"cell_id": cell.id, "index": cell.index} for cell in cells]}
         undo = Undo.removal([cell.id for cell in cells])
         recorded = record(tx, key, pad.version, now, PadChange("insert", undo, touched))
         self._kept(tx, key, sum(map(rows.bytes_of_cell, cells)), recorded)
@@ -268,7 +269,7 @@ class PadStore:
         )
         rows.replace_cell(tx, key, before, after)
         pad = self._changed(tx, key, old, 0, now)
-        touched = {"cells": [moved_cell(before, after)]}
+        touched: ChangeSubject = {"cells": [moved_cell(before, after)]}
         recorded = record(tx, key, pad.version, now, PadChange("replace", Undo.replacement(before), touched))
         self._kept(tx, key, rows.bytes_of_cell(after) - rows.bytes_of_cell(before), recorded)
         self.index.put(tx, [_cell_entry(key, pad, after)])
@@ -281,7 +282,7 @@ class PadStore:
         CELLS.take_out(tx, key, before)
         rows.delete_tags(tx, key, cell_id)
         pad = self._changed(tx, key, old, -1, now)
-        touched = {"cells": [moved_cell(before, before)]}
+        touched: ChangeSubject = {"cells": [moved_cell(before, before)]}
         recorded = record(tx, key, pad.version, now, PadChange("delete", Undo.replacement(before), touched))
         self._kept(tx, key, -rows.bytes_of_cell(before), recorded)
         self.index.remove(tx, key.owner, KIND, key.id, cell_id)
@@ -355,7 +356,7 @@ class PadStore:
         stored = replace(given, id=meant.id) if meant else given
         rows.write_schema(tx, key, stored)
         pad = self._changed(tx, key, old, 0, now)
-        touched = {"schema": {"id": stored.id, "name": stored.name}}
+        touched: ChangeSubject = {"schema": {"id": stored.id, "name": stored.name}}
         recorded = record(tx, key, pad.version, now, PadChange("schema", Undo.schema(stored.id, meant), touched))
         self._kept(tx, key, rows.bytes_of_schema(stored) - rows.bytes_of_schema(meant), recorded)
         return stored
@@ -365,7 +366,7 @@ class PadStore:
         found = schema_named(rows.read_schemas(tx, key), key, named)
         rows.delete_schemas(tx, key, found.id)
         pad = self._changed(tx, key, old, 0, now)
-        touched = {"schema": {"id": found.id, "name": found.name}}
+        touched: ChangeSubject = {"schema": {"id": found.id, "name": found.name}}
         recorded = record(tx, key, pad.version, now, PadChange("schema", Undo.schema(found.id, found), touched))
         self._kept(tx, key, -rows.bytes_of_schema(found), recorded)
         return found

@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from typing_extensions import TypedDict
+
 from cellwright.notebook.model import Cell
-from cellwright.scratch.model import JsonObject, Pad, PadDraft, SharedSchema
+from cellwright.scratch.model import Pad, PadDraft, SharedSchema
 from cellwright.scratch.validation.model import Validation
 
 
@@ -38,8 +40,17 @@ def union(tags: Iterable[Sequence[str]]) -> list[str]:
     return sorted({tag for some in tags for tag in some})
 
 
-def canonical(about: PadDraft) -> JsonObject:
+class PadWords(TypedDict):
     """What a pad's metadata says in its own fields."""
+
+    title: str | None
+    description: str | None
+    summary: str | None
+    namespace: str | None
+    tags: list[str]
+
+
+def canonical(about: PadDraft) -> PadWords:
     return {
         "title": about.title,
         "description": about.description,

@@ -6,8 +6,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Literal, NotRequired
 
 from pydantic_core import to_json
+from typing_extensions import TypedDict
 
 from cellwright.core.text.cutting import cut_text
 from cellwright.notebook.formats.registry import FORMATS
@@ -36,10 +38,8 @@ class Text:
     hidden: int = 0
 
 
-def moment(microseconds: int | None) -> str | None:
+def moment(microseconds: int) -> str:
     """A time of ours as ISO 8601 in UTC."""
-    if microseconds is None:
-        return None
     return (
         datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     )
@@ -53,7 +53,7 @@ def output_uri(notebook: ThinkingNotebook, cell_id: str, number: int) -> str:
     return f"{notebook.uri}/cells/{cell_id}/outputs/{number}"
 
 
-def meta_of(notebook: ThinkingNotebook) -> JsonObject:
+def meta_of(notebook: ThinkingNotebook) -> dict[str, object]:
     """What every content item of a notebook says about it; what it does not have (a pattern, a run) is left out."""
     about = {
         "sessionId": notebook.session,
@@ -62,7 +62,7 @@ def meta_of(notebook: ThinkingNotebook) -> JsonObject:
         "cellCount": notebook.cell_count,
         "createdAt": moment(notebook.created),
         "lastModified": moment(notebook.modified),
-        "lastExecuted": moment(notebook.executed),
+        "lastExecuted": None if notebook.executed is None else moment(notebook.executed),
         "totalExecutions": notebook.executions,
         "hasErrors": notebook.has_errors,
     }
@@ -102,7 +102,71 @@ async def as_format(
     return Text(made.text, made.mime_type, tuple(made.losses), cleaner.hidden)
 
 
-def cell_meta(notebook: ThinkingNotebook, cell: Cell) -> JsonObject:
+class CellMeta(TypedDict):
+    """What is said of a cell beside its source."""
+
+    cellId: str
+    cellType: str
+    language: str
+    filename: str | None
+    status: str
+    hasOutputs: bool
+
+
+class CellRecord(TypedDict):
+    """A cell with its outputs."""
+
+    id: str
+    type: str
+    source: str
+    language: NotRequired[str]
+    filename: NotRequired[str]
+    status: NotRequired[str]
+    executionCount: int | None
+    outputs: list[JsonObject]
+
+
+MAY_BE_EMPTY: tuple[Literal["language", "filename", "status"], ...] = ("language", "filename", "status")
+"""Of a cell's record."""
+
+
+class ProblemRecord(TypedDict):
+    ename: str
+    evalue: str
+    hint: str
+
+
+class OutcomeRecord(TypedDict):
+    """A cell's run without its outputs."""
+
+    cellId: str
+    status: str
+    executionCount: int | None
+    startedAt: str | None
+    endedAt: str | None
+    durationMs: int | None
+    error: NotRequired[ProblemRecord]
+    notes: NotRequired[list[str]]
+
+
+class CellRunRecord(OutcomeRecord):
+    outputs: list[JsonObject]
+
+
+class RunRecord(TypedDict):
+    """A run: how it stands, what its cells put out, when."""
+
+    id: str
+    status: str
+    createdAt: str | None
+    startedAt: str | None
+    endedAt: str | None
+    durationMs: int | None
+    notes: list[str]
+    cells: list[CellRunRecord]
+
+
+def cell_meta(notebook: ThinkingNotebook, cell: Cell) -> CellMeta:
     language = language_named(cell.language or notebook.language) if cell.kind.value == "code" else cell.kind.value
     return {
         "cellId": cell.id,
@@ -114,26 +178,29 @@ def cell_meta(notebook: ThinkingNotebook, cell: Cell) -> JsonObject:
     }
 
 
-def cell_json(notebook: ThinkingNotebook, cell: Cell) -> JsonObject:
-    """A cell with its outputs."""
-    about = cell_meta(notebook, cell)
-    return {
+def cell_json(notebook: ThinkingNotebook, cell: Cell) -> CellRecord:
+    made: CellRecord = {
         "id": cell.id,
         "type": cell.kind.value,
         "source": cell.source,
-        **{key: about[key] for key in ("language", "filename", "status") if about[key]},
+        "language": cell_meta(notebook, cell)["language"],
+        "filename": cell.filename,
+        "status": cell.status,
         "executionCount": cell.execution_count,
         "outputs": list(cell.outputs),
     }
+    for name in MAY_BE_EMPTY:
+        if not made.get(name):
+            made.pop(name, None)
+    return made
 
 
 def cell_source(notebook: ThinkingNotebook, cell: Cell) -> Text:
     cleaner = Cleaner()
-    return Text(cleaner.source(cell.source), mime_of(str(cell_meta(notebook, cell)["language"])), hidden=cleaner.hidden)
+    return Text(cleaner.source(cell.source), mime_of(cell_meta(notebook, cell)["language"]), hidden=cleaner.hidden)
 
 
-def execution_json(view: RunView, outputs: Callable[[CellOutcome], object]) -> JsonObject:
-    """A run: how it stands, what its cells put out, when."""
+def execution_json(view: RunView, outputs: Callable[[CellOutcome], list[JsonObject]]) -> RunRecord:
     return {
         "id": view.id,
         "status": view.status.value,
@@ -146,9 +213,8 @@ def execution_json(view: RunView, outputs: Callable[[CellOutcome], object]) -> J
     }
 
 
-def outcome_json(cell: CellOutcome) -> JsonObject:
-    """A cell's run without its outputs."""
-    made: JsonObject = {
+def outcome_json(cell: CellOutcome) -> OutcomeRecord:
+    made: OutcomeRecord = {
         "cellId": cell.cell_id,
         "status": cell.status.value,
         "executionCount": cell.execution_count,

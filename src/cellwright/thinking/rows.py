@@ -6,7 +6,8 @@ from typing import Any, cast
 from cellwright.storage.cells import CellRows, NotebookKey, dumped, loaded
 from cellwright.storage.database import Transaction
 from cellwright.storage.values import Row
-from cellwright.thinking.model import JsonObject, ThinkingNotebook
+from cellwright.thinking.model import ThinkingNotebook
+from cellwright.thinking.reading import RunRecord
 
 CELLS = CellRows("thinking")
 _COLUMNS = "id, session, title, language, pattern, metadata, created, modified, used, executed, executions, cell_count, version, kernel"
@@ -62,7 +63,7 @@ def delete_notebook(tx: Transaction, key: NotebookKey) -> bool:
     return bool(tx.run("DELETE FROM thinking_notebooks WHERE owner = ? AND id = ?", key.owner, key.id))
 
 
-def read_execution(tx: Transaction, key: NotebookKey, execution_id: str) -> JsonObject | None:
+def read_execution(tx: Transaction, key: NotebookKey, execution_id: str) -> RunRecord | None:
     row = tx.row(
         "SELECT body FROM thinking_executions WHERE owner = ? AND notebook = ? AND id = ?",
         key.owner,
@@ -72,7 +73,7 @@ def read_execution(tx: Transaction, key: NotebookKey, execution_id: str) -> Json
     return None if row is None else loaded(row[0])
 
 
-def write_execution(tx: Transaction, key: NotebookKey, execution_id: str, created: int, body: JsonObject) -> None:
+def write_execution(tx: Transaction, key: NotebookKey, execution_id: str, created: int, body: RunRecord) -> None:
     text = dumped(body)
     tx.run(
         "INSERT INTO thinking_executions (owner, notebook, id, created, size, body) VALUES (?, ?, ?, ?, ?, ?)",

@@ -12,7 +12,7 @@ from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Database, Transaction
 from cellwright.thinking.model import JsonObject, ThinkingLimits, ThinkingNotebook, ThinkingView
 from cellwright.thinking.outputs import bounded
-from cellwright.thinking.reading import execution_json
+from cellwright.thinking.reading import RunRecord, execution_json
 from cellwright.thinking.store import NotebookStore, no_cell
 
 log = logging.getLogger(__name__)
@@ -162,7 +162,7 @@ class Runs:
         await self._database.write_soon(work)
         following.stored |= {cell.id for cell in cells}
 
-    def _body(self, view: RunView) -> JsonObject:
+    def _body(self, view: RunView) -> RunRecord:
         return execution_json(view, lambda cell: list(bounded(_with_problem(cell), self._limits.output_bytes)))
 
     async def close(self) -> None:

@@ -34,7 +34,7 @@ from cellwright.thinking.model import (
 )
 from cellwright.thinking.news import ThinkingNews
 from cellwright.thinking.outputs import places
-from cellwright.thinking.reading import Text, Texts, as_format
+from cellwright.thinking.reading import RunRecord, Text, Texts, as_format
 from cellwright.thinking.rows import CELLS
 from cellwright.thinking.runs import Ran, Runs, runnable
 from cellwright.thinking.store import SECOND, NotebookStore
@@ -334,11 +334,11 @@ class Thinking:
 
     async def execution(
         self, call: Call, notebook_id: str, execution_id: str, session: str
-    ) -> tuple[ThinkingNotebook, object]:
+    ) -> tuple[ThinkingNotebook, RunRecord | RunView | None]:
         """A run, live or as it was stored; None if there is no such run."""
         key, now = self._key(call, notebook_id), self._now()
 
-        def work(tx: Transaction) -> tuple[ThinkingNotebook, JsonObject | None]:
+        def work(tx: Transaction) -> tuple[ThinkingNotebook, RunRecord | None]:
             notebook = self._store.existing(tx, key, now, session)
             return notebook, rows.read_execution(tx, key, execution_id)
 

@@ -17,6 +17,7 @@ from cellwright.thinking.model import (
     new_session_handle,
     no_notebook,
 )
+from cellwright.thinking.reading import RunRecord
 from cellwright.thinking.rows import CELLS
 
 KEPT_EXECUTIONS = 50
@@ -213,7 +214,7 @@ class NotebookStore:
             )
         )
 
-    def note_execution(self, tx: Transaction, key: NotebookKey, execution_id: str, body: JsonObject, now: int) -> None:
+    def note_execution(self, tx: Transaction, key: NotebookKey, execution_id: str, body: RunRecord, now: int) -> None:
         """How a run ended. The oldest are forgotten."""
         known = tx.run(
             "UPDATE thinking_notebooks SET executions = executions + 1 WHERE owner = ? AND id = ?", key.owner, key.id

@@ -5,12 +5,28 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NotRequired, TypedDict
 
 from cellwright.core.types import Call
 
 KEPT_CALLS = 200
 MOST_CALLERS = 200
 RUNNING = "running"
+
+
+class CallEntry(TypedDict):
+    """A call as the page shows it."""
+
+    n: int
+    id: str
+    tool: str
+    client: str
+    began: str
+    ms: float | None
+    outcome: str
+    tokens: int | None
+    thing: str | None
+    error: NotRequired[str]
 
 
 @dataclass(slots=True)
@@ -28,8 +44,8 @@ class ActivityEntry:
     tokens: int | None = None
     error: str = ""
 
-    def as_json(self) -> dict[str, object]:
-        fields: dict[str, object] = {
+    def as_json(self) -> CallEntry:
+        fields: CallEntry = {
             "n": self.n,
             "id": self.id,
             "tool": self.tool,

@@ -10,10 +10,10 @@ from urllib.parse import unquote
 from cellwright.core.errors import CellwrightError, InvalidUri, LimitReached, NotFound
 from cellwright.core.resources import Change, ResourceUpdated
 from cellwright.core.types import Call
-from cellwright.notebook.shelf import Shelf
+from cellwright.notebook.shelf import JsonObject, Shelf
 from cellwright.web.feed import PageFeed, Viewer
 from cellwright.web.mirror import Mask, Mirror
-from cellwright.web.ports import Facts, JsonObject, RunningCode
+from cellwright.web.ports import Facts, RunningCode
 
 log = logging.getLogger(__name__)
 

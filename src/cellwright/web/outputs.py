@@ -2,24 +2,59 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Literal, TypedDict, cast
 from urllib.parse import quote
 
 from cellwright.core.text.clean import clean
 from cellwright.core.text.counting import counted
 from cellwright.core.text.sight import cut_for_people
 
-JsonObject = dict[str, Any]
-
 MOST_TEXT = 20_000
 MOST_PICTURE = 3_000_000
 MOST_OUTPUTS = 100
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-FRAMED = {"image/svg+xml": "svg", "text/html": "html"}
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")
 
 
-def page_outputs(outputs: Sequence[Mapping[str, Any]], uri: str, cell: str) -> list[JsonObject]:
+class PageText(TypedDict):
+    type: Literal["text"]
+    text: str
+    stream: str
+    truncated: bool
+
+
+class PageError(TypedDict):
+    type: Literal["error"]
+    name: str
+    value: str
+    traceback: str
+
+
+class PagePicture(TypedDict):
+    type: Literal["image"]
+    src: str
+    alt: str
+
+
+class PageFrame(TypedDict):
+    """HTML or SVG, by the address of its frame."""
+
+    type: Literal["html", "svg"]
+    frame: str
+    text: str
+
+
+class PageMarkup(TypedDict):
+    type: Literal["markdown", "latex", "json"]
+    text: str
+
+
+PageOutput = PageText | PageError | PagePicture | PageFrame | PageMarkup
+FRAMED: Mapping[str, Literal["html", "svg"]] = {"image/svg+xml": "svg", "text/html": "html"}
+MARKUP: Mapping[str, Literal["markdown", "latex"]] = {"text/markdown": "markdown", "text/latex": "latex"}
+
+
+def page_outputs(outputs: Sequence[Mapping[str, Any]], uri: str, cell: str) -> list[PageOutput]:
     """The outputs of a cell, which are in nbformat, as the page takes them."""
     frames = f"api/frame?uri={quote(uri, safe='')}&cell={quote(cell, safe='')}"
     entries = [_page_output(output, f"{frames}&output={n}") for n, output in enumerate(outputs[:MOST_OUTPUTS])]
@@ -42,7 +77,7 @@ def joined(value: object) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
-def _page_output(output: Mapping[str, Any], frame: str) -> JsonObject:
+def _page_output(output: Mapping[str, Any], frame: str) -> PageOutput:
     match output.get("output_type"):
         case "stream":
             return _text(joined(output.get("text")), "stderr" if output.get("name") == "stderr" else "stdout")
@@ -57,7 +92,7 @@ def _page_output(output: Mapping[str, Any], frame: str) -> JsonObject:
             return _text(f"an output of the kind {clean(str(kind)).text[:80]!r}", "result")
 
 
-def _data(data: Mapping[str, Any], frame: str) -> JsonObject:
+def _data(data: Mapping[str, Any], frame: str) -> PageOutput:
     plain = cut_for_people(joined(data.get("text/plain")), MOST_TEXT)[0]
     for mime in PICTURES:
         if mime in data:
@@ -65,7 +100,7 @@ def _data(data: Mapping[str, Any], frame: str) -> JsonObject:
     for mime, kind in FRAMED.items():
         if mime in data:
             return {"type": kind, "frame": frame, "text": plain}
-    for mime, kind in (("text/markdown", "markdown"), ("text/latex", "latex")):
+    for mime, kind in MARKUP.items():
         if mime in data:
             return {"type": kind, "text": cut_for_people(joined(data[mime]), MOST_TEXT)[0]}
     if "application/json" in data:
@@ -77,7 +112,7 @@ def _data(data: Mapping[str, Any], frame: str) -> JsonObject:
     return _text(f"an output that only JupyterLab can show: {kinds}", "result")
 
 
-def _picture(encoded: str, mime: str, plain: str) -> JsonObject:
+def _picture(encoded: str, mime: str, plain: str) -> PagePicture | PageText:
     body = "".join(encoded.split())
     if len(body) > MOST_PICTURE:
         return _text(f"a picture of {len(body) * 3 // 4:,} bytes, too large to be shown here", "result")
@@ -86,7 +121,7 @@ def _picture(encoded: str, mime: str, plain: str) -> JsonObject:
     return {"type": "image", "src": f"data:{mime};base64,{body}", "alt": plain[:300] or "a picture"}
 
 
-def _text(text: str, stream: str) -> JsonObject:
+def _text(text: str, stream: str) -> PageText:
     shown_text, truncated = cut_for_people(text, MOST_TEXT)
     return {"type": "text", "text": shown_text, "stream": stream, "truncated": truncated}
 

@@ -2,12 +2,37 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, TypedDict
 
 from cellwright.core.types import Call
 from cellwright.notebook.shelf import Card
 
-JsonObject = dict[str, Any]
+
+class RunEntry(TypedDict):
+    execution: str
+    uri: str | None
+    cell: str
+    began: str
+    state: str
+
+
+class TouchedEntry(TypedDict):
+    kind: str
+    path: str
+    uri: str
+
+
+class SessionEntry(TypedDict):
+    id: str
+    status: str
+    client: str
+    began: str
+    last: str
+    calls: int
+    failures: int
+    discoveries: int
+    topics: list[str]
+    touched: list[TouchedEntry]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +45,7 @@ class RunningCode:
     began: str
     state: str
 
-    def as_json(self) -> JsonObject:
+    def as_json(self) -> RunEntry:
         return {
             "execution": self.execution,
             "uri": self.uri,
@@ -39,7 +64,7 @@ class Facts(Protocol):
 
     async def cancel(self, call: Call, execution: str) -> None: ...
 
-    async def sessions(self, call: Call) -> Sequence[JsonObject]: ...
+    async def sessions(self, call: Call) -> Sequence[SessionEntry]: ...
 
     async def project(self, call: Call) -> Mapping[str, object]: ...
 

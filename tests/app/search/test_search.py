@@ -15,7 +15,7 @@ from cellwright.app.search.background import Indexing, slices
 from cellwright.app.search.connector import Connector, fetch, search
 from cellwright.app.search.ranking import ranked, snippet
 from cellwright.app.search.texts import MOST_PIECES, file_entries, notebook_entries
-from cellwright.app.search.tools import search_workspace
+from cellwright.app.search.tools import WorkspaceHit, search_workspace
 from cellwright.app.settings import Settings
 from cellwright.app.workspace import Workspace, make_workspace
 from cellwright.context.files.paths import Root
@@ -66,7 +66,7 @@ async def opened(tmp_path: Path, root: Path) -> AsyncGenerator[Open]:
 
 async def found(
     workspace: Workspace, query: str, *kinds: Kind, call: Call = ANNE, limit: int = 10
-) -> list[dict[str, Any]]:
+) -> list[WorkspaceHit]:
     """The results, once everything is indexed."""
     async with asyncio.timeout(20):
         while "indexing" in (answer := await search_workspace(workspace.finder, call, query, list(kinds), limit)):

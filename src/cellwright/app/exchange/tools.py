@@ -4,15 +4,16 @@ Two, because what a token may do follows from a tool's effect: who may only read
 """
 
 import asyncio
-from typing import Annotated, Any, Literal
+import json
+from typing import Annotated, Literal
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from cellwright.app.exchange.service import Exchange
 from cellwright.app.exchange.texts import cleaned, page
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.text.budget import MAX_TOKENS, estimate_tokens
-from cellwright.core.text.fitting import compact_json
 from cellwright.core.toolset import Reply, Toolset
 from cellwright.core.toolset import read as reading
 from cellwright.core.toolset import write as writing
@@ -33,6 +34,35 @@ Source = Annotated[
 ]
 
 
+class ExportAbout(TypedDict):
+    """What is said about a notebook as text, on every page of it."""
+
+    source: str
+    format: Format
+    mimeType: str
+    title: str
+    cells: int
+    losses: list[str]
+    revision: str
+    characters: int
+
+
+class ExportPage(ExportAbout):
+    next: int | None
+    text: str
+
+
+class ImportedThing(TypedDict):
+    """Where a notebook is now."""
+
+    path: str
+    uri: str
+    title: str
+    cells: int
+    losses: list[str]
+    notes: list[str]
+
+
 async def export_notebook(
     exchange: Exchange,
     call: Call,
@@ -40,14 +70,14 @@ async def export_notebook(
     to: Format = "srcmd",
     offset: Annotated[int, Field(ge=0, description="go on at `next` of the page before")] = 0,
     max_tokens: Annotated[int, Field(ge=100, le=MAX_TOKENS - BESIDES)] = DEFAULT_PAGE,
-) -> Reply[dict[str, Any]]:
+) -> Reply[ExportPage]:
     """A notebook, pad or thinking notebook as text in any format, in pages. `losses` says what the format cannot hold."""
     taken = await exchange.read(call, source)
     shown, hidden = await asyncio.to_thread(cleaned, taken.notebook)
     made = await exchange.conversions.write(shown, to, call.principal.id)
 
-    def work() -> dict[str, Any]:
-        about: dict[str, Any] = {
+    def work() -> ExportPage:
+        about: ExportAbout = {
             "source": taken.uri,
             "format": to,
             "mimeType": made.mime_type,
@@ -58,7 +88,8 @@ async def export_notebook(
             "characters": len(made.text),
         }
         # Where much is to be said besides, the page is shorter: cut to the budget, it would lose what no page has.
-        more_besides = max(estimate_tokens(compact_json(about)) - BESIDES + SPARE, 0)
+        said = json.dumps(about, ensure_ascii=False, separators=(",", ":"))
+        more_besides = max(estimate_tokens(said) - BESIDES + SPARE, 0)
         part, following = page(made.text, offset, max(max_tokens - more_besides, 1))
         return {**about, "next": following, "text": part}
 
@@ -75,7 +106,7 @@ async def import_notebook(
     content: Annotated[str | None, Field(description="or the text of a notebook file")] = None,
     format: Annotated[Format | None, Field(description="of content or file, if it does not show")] = None,  # noqa: A002 - as the tools of the parts call it
     overwrite: bool = False,
-) -> dict[str, Any]:
+) -> ImportedThing:
     """Write a notebook, pad, thinking notebook or text to a place, as that place keeps it. `losses` says what it cannot hold."""
     notebook, lost = await _given(exchange, call, source, content, format)
     put = await exchange.write(call, into, notebook, over=overwrite)

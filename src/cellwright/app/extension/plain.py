@@ -5,7 +5,7 @@ Each request becomes one request of the protocol, through the same gate to the s
 
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -74,7 +74,14 @@ def _with_parameters(tool: dict[str, Any]) -> dict[str, Any]:
     return {**tool, "parameters": list(tool["inputSchema"].get("properties", {}))}
 
 
-def _wanted(body: bytes) -> dict[str, Any] | str:
+class ToolWanted(TypedDict):
+    """A tool and its arguments, as the protocol names them."""
+
+    name: str
+    arguments: dict[str, object]
+
+
+def _wanted(body: bytes) -> ToolWanted | str:
     """The call that the body asks for, or what is wrong with it."""
     form = 'the body must be {"tool_name": "…", "arguments": {…}}'
     try:
@@ -96,7 +103,7 @@ def _wanted(body: bytes) -> dict[str, Any] | str:
 
 
 async def _ask(
-    mcp: ASGIApp, scope: AsgiScope, receive: Receive, method: str, params: Mapping[str, Any]
+    mcp: ASGIApp, scope: AsgiScope, receive: Receive, method: str, params: Mapping[str, object]
 ) -> tuple[int, dict[str, Any]]:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}).encode()
     # A name that is no header value goes without: the server then says so.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import TypedDict
 
 from cellwright import __version__
 from cellwright.app.workspace import Workspace
@@ -15,12 +16,43 @@ from cellwright.jupyter.kernels.executions import Execution
 from cellwright.jupyter.shelf import PREFIX
 from cellwright.notebook.shelf import Card
 from cellwright.web.mirror import MOST_CELLS
-from cellwright.web.ports import JsonObject, RunningCode
+from cellwright.web.ports import RunningCode, SessionEntry
 
 PARTS = ("notebooks", "pads", "thinking", "project")
 MOST_SESSIONS = 20
 MOST_DISCOVERIES = 200
 CELLS = "/cells/"
+
+
+class KeyFileEntry(TypedDict):
+    path: str
+    role: str
+    description: str
+
+
+class IssueEntry(TypedDict):
+    description: str
+    solution: str
+
+
+class ModuleEntry(TypedDict):
+    name: str
+    description: str
+    files: list[KeyFileEntry]
+    patterns: list[str]
+    rules: list[str]
+    issues: list[IssueEntry]
+    dependencies: list[str]
+
+
+class DiscoveryEntry(TypedDict):
+    id: str
+    type: str
+    content: str
+    module: str
+    solution: str
+    created: str
+    times: int
 
 
 class WorkspaceFacts:
@@ -73,7 +105,7 @@ class WorkspaceFacts:
 
     # -- the project ---------------------------------------------------------------------------------------------------------
 
-    async def sessions(self, call: Call) -> Sequence[JsonObject]:
+    async def sessions(self, call: Call) -> Sequence[SessionEntry]:
         return [_session(session) for session in await self._workspace.context.recent(call, MOST_SESSIONS)]
 
     async def project(self, call: Call) -> Mapping[str, object]:
@@ -111,7 +143,7 @@ def _running_code(execution: Execution) -> RunningCode:
     return RunningCode(execution.id, uri, cell_id, began.isoformat(timespec="milliseconds"), execution.state.value)
 
 
-def _session(session: Session) -> JsonObject:
+def _session(session: Session) -> SessionEntry:
     return {
         "id": session.id,
         "status": session.status.value,
@@ -128,7 +160,7 @@ def _session(session: Session) -> JsonObject:
     }
 
 
-def _module(module: Module) -> JsonObject:
+def _module(module: Module) -> ModuleEntry:
     return {
         "name": on_one_line(module.name),
         "description": clean(module.description).text,
@@ -146,7 +178,7 @@ def _module(module: Module) -> JsonObject:
     }
 
 
-def _discovery(discovery: Discovery) -> JsonObject:
+def _discovery(discovery: Discovery) -> DiscoveryEntry:
     return {
         "id": discovery.id,
         "type": discovery.type.value,

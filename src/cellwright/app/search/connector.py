@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from typing_extensions import TypedDict
 
 from cellwright.app.search.service import Finder
 from cellwright.app.search.tools import Question
@@ -31,16 +32,31 @@ class Connector:
         return await provider.read(call, uri)
 
 
-async def search(connector: Connector, call: Call, query: Question) -> dict[str, Any]:
+class ConnectorHit(TypedDict):
+    id: str
+    title: str
+    url: str
+
+
+class ConnectorHits(TypedDict):
+    results: list[ConnectorHit]
+
+
+class FetchedText(ConnectorHit):
+    text: str
+    metadata: dict[str, object]
+
+
+async def search(connector: Connector, call: Call, query: Question) -> ConnectorHits:
     """Search everything in this workspace: notebooks, files, your pads and thinking notebooks, discoveries."""
     answer = await connector.finder.search(call, query, (), RESULTS)
     return {"results": [{"id": one.whole, "title": one.title, "url": one.whole} for one in answer.results]}
 
 
-async def fetch(connector: Connector, call: Call, id: str) -> dict[str, Any]:  # noqa: A002 - the name that clients give
+async def fetch(connector: Connector, call: Call, id: str) -> FetchedText:  # noqa: A002 - the name that clients give
     """Read a result of search, by its id, as text."""
     contents = await connector.read(call, id)
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, object] = {}
     for content in contents:
         metadata |= {"mime_type": content.mime_type, **content.meta}
     text = "\n\n".join(_text(content) for content in contents)

@@ -1,8 +1,9 @@
 """search_workspace: everything by one search."""
 
-from typing import Annotated, Any
+from typing import Annotated, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from cellwright.app.search.background import Progress
 from cellwright.app.search.service import Finder, Result
@@ -14,38 +15,65 @@ MOST_RESULTS = 50
 Question = Annotated[str, Field(min_length=1, max_length=2_000)]
 
 
+class HitPlace(TypedDict):
+    """Where something was found."""
+
+    kind: str
+    title: str
+    uri: str
+    path: NotRequired[str]
+    cell_id: NotRequired[str]
+    line: NotRequired[int]
+
+
+class WorkspaceHit(HitPlace):
+    snippet: str
+    score: float
+
+
+class IndexingProgress(TypedDict):
+    """Why there may be more than was found."""
+
+    done: int
+    total: int
+    left_out: NotRequired[int]
+    problems: NotRequired[list[str]]
+
+
+class WorkspaceHits(TypedDict):
+    results: list[WorkspaceHit]
+    mode: str
+    indexing: NotRequired[IndexingProgress]
+
+
 async def search_workspace(
     finder: Finder,
     call: Call,
     query: Question,
     kinds: list[PlaceKind] | None = None,
     limit: Annotated[int, Field(ge=1, le=MOST_RESULTS)] = 10,
-) -> dict[str, Any]:
+) -> WorkspaceHits:
     """Search notebooks, files, your pads and thinking notebooks, and discoveries, by words and meaning. Read a result by its uri."""
     answer = await finder.search(call, query, kinds or (), limit)
-    told: dict[str, Any] = {"results": [_shown(one) for one in answer.results], "mode": answer.mode.value}
+    told: WorkspaceHits = {"results": [_shown(one) for one in answer.results], "mode": answer.mode.value}
     if not answer.indexing.complete:
         told["indexing"] = _progress(answer.indexing)
     return told
 
 
-def _shown(result: Result) -> dict[str, Any]:
-    shown = {
-        "kind": result.kind.value,
-        "title": result.title,
-        "uri": result.uri,
-        "path": result.path if result.path != result.title else None,
-        "cell_id": result.cell_id,
-        "line": result.line,
-        "snippet": result.snippet,
-        "score": result.score,
-    }
-    return {name: value for name, value in shown.items() if value is not None}
+def _shown(result: Result) -> WorkspaceHit:
+    place: HitPlace = {"kind": result.kind.value, "title": result.title, "uri": result.uri}
+    if result.path is not None and result.path != result.title:
+        place["path"] = result.path
+    if result.cell_id is not None:
+        place["cell_id"] = result.cell_id
+    if result.line is not None:
+        place["line"] = result.line
+    return {**place, "snippet": result.snippet, "score": result.score}
 
 
-def _progress(progress: Progress) -> dict[str, Any]:
-    """Why there may be more than was found."""
-    told: dict[str, Any] = {"done": progress.done, "total": progress.total}
+def _progress(progress: Progress) -> IndexingProgress:
+    told: IndexingProgress = {"done": progress.done, "total": progress.total}
     if progress.left_out:
         told["left_out"] = progress.left_out
     if progress.problems:

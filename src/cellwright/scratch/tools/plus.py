@@ -1,26 +1,28 @@
 """Toolset `scratch_plus`: what the scratch tools lack to be complete."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.toolset import Toolset, read, write
 from cellwright.core.types import Call
 from cellwright.scratch.conversion import drafts_of, not_in_a_notebook, notebook_of
+from cellwright.scratch.history import ChangeSubject, PadVersion, SchemaName
 from cellwright.scratch.model import failure
 from cellwright.scratch.service import Pads
-from cellwright.scratch.tools.common import CellInput, PadId, written
+from cellwright.scratch.tools.common import CellInput, PadId, PadOutline, PadWritten, written
 
 Format = Literal["ipynb", "srcmd", "md", "json"]
 
 
-async def scratch_insert_cell(pads: Pads, call: Call, scratch_id: PadId, index: int, cell: CellInput) -> dict[str, Any]:
+async def scratch_insert_cell(pads: Pads, call: Call, scratch_id: PadId, index: int, cell: CellInput) -> PadWritten:
     """Insert a cell at a position; -1 appends."""
     return written(await pads.insert(call.principal.id, scratch_id, cell.draft(), None if index == -1 else index))
 
 
-async def scratch_delete_cell(pads: Pads, call: Call, scratch_id: PadId, cell_id: str) -> dict[str, Any]:
+async def scratch_delete_cell(pads: Pads, call: Call, scratch_id: PadId, cell_id: str) -> PadWritten:
     """Delete a cell. scratch_history can bring it back."""
     return written(await pads.delete_cell(call.principal.id, scratch_id, cell_id))
 
@@ -32,15 +34,34 @@ async def scratch_update(
     metadata: Annotated[
         dict[str, Any], Field(description="title, description, summary, namespace, tags, your own; null removes")
     ],
-) -> dict[str, Any]:
+) -> PadWritten:
     """Change what is said about a pad; what is not given stays."""
     return written(await pads.update(call.principal.id, scratch_id, metadata))
 
 
-async def scratch_delete_schema(pads: Pads, call: Call, scratch_id: PadId, schema_id: str) -> dict[str, Any]:
+class SchemaDeletion(TypedDict):
+    ok: Literal[True]
+    deleted: Literal[True]
+    schema: SchemaName
+
+
+async def scratch_delete_schema(pads: Pads, call: Call, scratch_id: PadId, schema_id: str) -> SchemaDeletion:
     """Delete a shared schema, by id or name."""
     gone = await pads.delete_schema(call.principal.id, scratch_id, schema_id)
     return {"ok": True, "deleted": True, "schema": {"id": gone.id, "name": gone.name}}
+
+
+class PadHistory(ChangeSubject):
+    """The versions of a pad, or what one change did, or the pad with an earlier version brought back."""
+
+    ok: Literal[True]
+    scratch_id: NotRequired[str]
+    version: NotRequired[int]
+    changes: NotRequired[list[PadVersion]]
+    at: NotRequired[str]
+    change: NotRequired[str]
+    diff: NotRequired[str]
+    scratchpad: NotRequired[PadOutline]
 
 
 async def scratch_history(
@@ -50,16 +71,27 @@ async def scratch_history(
     restore: Annotated[int | None, Field(ge=1, description="bring this version back, as a new one")] = None,
     limit: Annotated[int, Field(ge=1, le=100)] = 20,
     diff: Annotated[int | None, Field(ge=1, description="show what the change to this version did")] = None,
-) -> dict[str, Any]:
+) -> PadHistory:
     """A pad's earlier versions, newest first; or one as a diff; or bring one back."""
     if restore is not None and diff is not None:
         raise InvalidArgument("restore and diff are two questions", hint="look with diff first, then restore")
     if restore is not None:
-        return written(await pads.restore(call.principal.id, scratch_id, restore))
+        restored = written(await pads.restore(call.principal.id, scratch_id, restore))
+        return {"ok": True, "scratchpad": restored["scratchpad"]}
     if diff is not None:
         return {"ok": True, "scratch_id": scratch_id, **await pads.change(call.principal.id, scratch_id, diff)}
     pad, changes = await pads.history(call.principal.id, scratch_id, limit)
     return {"ok": True, "scratch_id": pad.id, "version": pad.version, "changes": changes}
+
+
+class PadFile(TypedDict):
+    """A pad as the text of a notebook file."""
+
+    ok: Literal[True]
+    format: Format
+    content: str
+    losses: list[str]
+    uri: str
 
 
 async def scratch_export(
@@ -67,7 +99,7 @@ async def scratch_export(
     call: Call,
     scratch_id: PadId,
     format: Format,  # noqa: A002 - the contract's name
-) -> dict[str, Any]:
+) -> PadFile:
     """A pad as a notebook file; `losses` says what the format cannot hold."""
     view = await pads.read(call.principal.id, scratch_id)
     made = await pads.conversions.write(notebook_of(view.pad, view.cells), format, call.principal.id)
@@ -77,13 +109,17 @@ async def scratch_export(
     return {"ok": True, "format": format, "content": made.text, "losses": losses, "uri": uri}
 
 
+class ImportedPad(PadWritten):
+    losses: list[str]
+
+
 async def scratch_import(
     pads: Pads,
     call: Call,
     content: str,
     format: Format,  # noqa: A002
     scratch_id: PadId | None = None,
-) -> dict[str, Any]:
+) -> ImportedPad:
     """A new pad from a notebook file. An existing pad is never overwritten."""
     metadata, drafts, losses = drafts_of(await pads.conversions.read(content, format, call.principal.id))
     made = await pads.create_new(call.principal.id, scratch_id, metadata, drafts)

@@ -1,29 +1,34 @@
 """Toolset `scratch`: an agent's own paper. Cells in any language, durable, validated when asked, found again."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from cellwright.core.text.budget import MAX_TOKENS
 from cellwright.core.text.clean import clean
 from cellwright.core.toolset import Reply, Toolset, read, write
 from cellwright.core.types import Call
+from cellwright.scratch.listing import NamespaceEntry, PadEntry
 from cellwright.scratch.model import failure
+from cellwright.scratch.rows import SchemaRecord, schema_as_json
 from cellwright.scratch.service import Pads
 from cellwright.scratch.tools.common import (
     CellInput,
+    CellPreview,
     Namespaces,
     PadId,
+    PadText,
+    PadWritten,
     Tags,
     listed,
     pad_json,
     read_page,
-    schema_json,
     written,
 )
 from cellwright.scratch.tools.pages import PAGE_TOKENS, cost_of, fitting
-from cellwright.scratch.tools.validating import validation_page
+from cellwright.scratch.tools.validating import ValidationPage, validation_page
 from cellwright.storage.search.port import Mode
 from cellwright.storage.search.words import MAX_WORDS
 
@@ -40,12 +45,18 @@ async def scratch_create(
         dict[str, Any] | None, Field(description="title, description, summary, namespace, tags, schemas, and your own")
     ] = None,
     cells: list[CellInput] | None = None,
-) -> Reply[dict[str, Any]]:
+) -> Reply[PadWritten]:
     """Create a pad, or reset the one of this id, with its first cells."""
     drafts = [cell.draft() for cell in cells or ()]
     made = await pads.create(call.principal.id, scratch_id, metadata or {}, drafts)
     # Whoever made many cells needs their ids.
     return Reply(written(made, CREATED_TOKENS), max_tokens=MAX_TOKENS)
+
+
+class PadReading(TypedDict):
+    ok: Literal[True]
+    scratchpad: PadText
+    next: NotRequired[int]
 
 
 async def scratch_read(
@@ -57,7 +68,7 @@ async def scratch_read(
     include_metadata: bool = True,
     namespaces: Namespaces = None,
     offset: Annotated[int, Field(ge=0)] = 0,
-) -> dict[str, Any]:
+) -> PadReading:
     """Read a pad: all cells, or those of these ids and tags. Long pads come in pages: `next` is the offset to go on with."""
     view = await pads.read(
         call.principal.id,
@@ -67,28 +78,44 @@ async def scratch_read(
         namespaces=namespaces,
         with_schemas=include_metadata,
     )
-    shown = pad_json(view, with_metadata=include_metadata)
-    schemas = cost_of(shown["metadata"]["schemas"]) if "schemas" in shown.get("metadata", ()) else 0
-    shown["cells"], following = read_page(view, offset, PAGE_TOKENS - schemas)
-    return {"ok": True, "scratchpad": shown, **({} if following is None else {"next": following})}
+    head = pad_json(view, with_metadata=include_metadata)
+    metadata = head.get("metadata", {})
+    schemas = cost_of(metadata["schemas"]) if "schemas" in metadata else 0
+    cells, following = read_page(view, offset, PAGE_TOKENS - schemas)
+    reading: PadReading = {"ok": True, "scratchpad": {**head, "cells": cells}}
+    if following is not None:
+        reading["next"] = following
+    return reading
 
 
-async def scratch_append_cell(pads: Pads, call: Call, scratch_id: PadId, cell: CellInput) -> dict[str, Any]:
+async def scratch_append_cell(pads: Pads, call: Call, scratch_id: PadId, cell: CellInput) -> PadWritten:
     """Append a cell. With validate it is checked as well; it is stored whatever the check says."""
     return written(await pads.insert(call.principal.id, scratch_id, cell.draft()))
 
 
 async def scratch_replace_cell(
     pads: Pads, call: Call, scratch_id: PadId, cell_id: str, cell: CellInput, new_index: int | None = None
-) -> dict[str, Any]:
+) -> PadWritten:
     """Replace a cell's content; metadata and tags that are not given stay. new_index moves it."""
     return written(await pads.replace_cell(call.principal.id, scratch_id, cell_id, cell.draft(), new_index))
 
 
-async def scratch_delete(pads: Pads, call: Call, scratch_id: PadId) -> dict[str, Any]:
+class PadDeletion(TypedDict):
+    ok: Literal[True]
+    scratch_id: str
+    deleted: bool
+
+
+async def scratch_delete(pads: Pads, call: Call, scratch_id: PadId) -> PadDeletion:
     """Delete a pad with its cells and history, for good."""
     deleted = await pads.delete(call.principal.id, scratch_id)
     return {"ok": True, "scratch_id": scratch_id, "deleted": deleted}
+
+
+class PadList(TypedDict):
+    ok: Literal[True]
+    scratchpads: list[PadEntry]
+    next_cursor: NotRequired[str]
 
 
 async def scratch_list(
@@ -98,12 +125,22 @@ async def scratch_list(
     tags: Tags = None,
     limit: Limit = 50,
     cursor: str | None = None,
-) -> dict[str, Any]:
+) -> PadList:
     """List your pads, last changed first."""
     page = await pads.page(call.principal.id, namespaces or (), tags or (), limit, cursor)
     shown = fitting(page.items)
     following = page.next if len(shown) == len(page.items) else page.cursors[len(shown) - 1]
-    return {"ok": True, "scratchpads": shown, **({} if following is None else {"next_cursor": following})}
+    pads_shown: PadList = {"ok": True, "scratchpads": shown}
+    if following is not None:
+        pads_shown["next_cursor"] = following
+    return pads_shown
+
+
+class CellList(TypedDict):
+    ok: Literal[True]
+    scratch_id: str
+    cells: list[CellPreview]
+    next: NotRequired[int]
 
 
 async def scratch_list_cells(
@@ -114,13 +151,20 @@ async def scratch_list_cells(
     tags: Tags = None,
     offset: Annotated[int, Field(ge=0)] = 0,
     limit: Limit = 50,
-) -> dict[str, Any]:
+) -> CellList:
     """List a pad's cells with the first characters of each."""
     view = await pads.read(call.principal.id, scratch_id, cell_ids=cell_ids, tags=tags or ())
     page = fitting([listed(cell) for cell in view.cells[offset : offset + limit]])
     following = offset + len(page)
-    more = {"next": following} if following < len(view.cells) else {}
-    return {"ok": True, "scratch_id": scratch_id, "cells": page, **more}
+    cells: CellList = {"ok": True, "scratch_id": scratch_id, "cells": page}
+    if following < len(view.cells):
+        cells["next"] = following
+    return cells
+
+
+class PadValidation(ValidationPage):
+    ok: Literal[True]
+    scratch_id: str
 
 
 async def scratch_validate(
@@ -130,13 +174,32 @@ async def scratch_validate(
     cell_ids: list[str] | None = None,
     offset: Annotated[int, Field(ge=0)] = 0,
     limit: Limit = 50,
-) -> dict[str, Any]:
+) -> PadValidation:
     """Check cells: syntax by language, JSON and YAML against their schema. Changes and runs nothing. Results come worst first.
 
     A warning may be right; `valid: null` means that nobody here can tell."""
     results = await pads.validate(call.principal.id, scratch_id, cell_ids)
     page = validation_page([(cell.index, found) for cell, found in results], offset, limit)
     return {"ok": True, "scratch_id": scratch_id, **page}
+
+
+class PadHit(TypedDict):
+    """A pad, or one of its cells, that was found."""
+
+    scratch_id: str
+    cell_id: str | None
+    namespace: str | None
+    tags: list[str]
+    score: float
+    snippet: str
+    language: str | None
+
+
+class PadHits(TypedDict):
+    ok: Literal[True]
+    hits: list[PadHit]
+    embedder: str | None
+    mode: str
 
 
 async def scratch_search(
@@ -147,12 +210,12 @@ async def scratch_search(
     tags: Tags = None,
     limit: Annotated[int, Field(ge=1, le=50)] = 10,
     mode: Literal["hybrid", "text", "semantic"] = "hybrid",
-) -> dict[str, Any]:
+) -> PadHits:
     """Search your pads by words and by meaning."""
     found = await pads.search(call.principal.id, query, namespaces or (), tags or (), limit, Mode(mode))
     words = query.lower().split()[:MAX_WORDS]
     snippets = await pads.index.of_each(found.hits, lambda entry: snippet(entry.text or entry.title, words))
-    hits = [
+    hits: list[PadHit] = [
         {
             "scratch_id": hit.entry.key.thing,
             "cell_id": hit.entry.key.part or None,
@@ -180,26 +243,46 @@ def snippet(text: str, words: Sequence[str]) -> str:
     return f"{'…' if start else ''}{shown}{'…' if start + SNIPPET < len(text) else ''}"
 
 
-async def scratch_list_tags(pads: Pads, call: Call, namespaces: Namespaces = None) -> dict[str, Any]:
+class TagList(TypedDict):
+    ok: Literal[True]
+    scratchpad_tags: list[str]
+    cell_tags: list[str]
+
+
+async def scratch_list_tags(pads: Pads, call: Call, namespaces: Namespaces = None) -> TagList:
     """List the tags of your pads and of their cells."""
     of_pads, of_cells = await pads.tags(call.principal.id, namespaces or ())
     return {"ok": True, "scratchpad_tags": of_pads, "cell_tags": of_cells}
 
 
+class SchemaList(TypedDict):
+    ok: Literal[True]
+    scratch_id: str
+    schemas: list[SchemaRecord]
+    next: NotRequired[int]
+
+
 async def scratch_list_schemas(
     pads: Pads, call: Call, scratch_id: PadId, offset: Annotated[int, Field(ge=0)] = 0
-) -> dict[str, Any]:
+) -> SchemaList:
     """List a pad's shared JSON Schemas."""
     found = await pads.schemas(call.principal.id, scratch_id)
-    page = fitting([schema_json(schema) for schema in found[offset:]])
+    page = fitting([schema_as_json(schema) for schema in found[offset:]])
     following = offset + len(page)
-    more = {"next": following} if following < len(found) else {}
-    return {"ok": True, "scratch_id": scratch_id, "schemas": page, **more}
+    schemas: SchemaList = {"ok": True, "scratch_id": scratch_id, "schemas": page}
+    if following < len(found):
+        schemas["next"] = following
+    return schemas
 
 
-async def scratch_get_schema(pads: Pads, call: Call, scratch_id: PadId, schema_id: str) -> dict[str, Any]:
+class OneSchema(TypedDict):
+    ok: Literal[True]
+    schema: SchemaRecord
+
+
+async def scratch_get_schema(pads: Pads, call: Call, scratch_id: PadId, schema_id: str) -> OneSchema:
     """One shared schema, by id or name."""
-    return {"ok": True, "schema": schema_json(await pads.schema(call.principal.id, scratch_id, schema_id))}
+    return {"ok": True, "schema": schema_as_json(await pads.schema(call.principal.id, scratch_id, schema_id))}
 
 
 async def scratch_upsert_schema(
@@ -207,17 +290,40 @@ async def scratch_upsert_schema(
     call: Call,
     scratch_id: PadId,
     schema: Annotated[dict[str, Any], Field(description="{id?, name?, description?, schema}")],
-) -> dict[str, Any]:
+) -> OneSchema:
     """Add or change a shared schema, by id or name; cells refer to it as scratchpad://schemas/NAME."""
-    return {"ok": True, "schema": schema_json(await pads.put_schema(call.principal.id, scratch_id, schema))}
+    return {"ok": True, "schema": schema_as_json(await pads.put_schema(call.principal.id, scratch_id, schema))}
 
 
-async def scratch_namespace_list(pads: Pads, call: Call) -> dict[str, Any]:
+class NamespaceList(TypedDict):
+    ok: Literal[True]
+    namespaces: list[NamespaceEntry]
+
+
+class NamespaceCreation(TypedDict):
+    ok: Literal[True]
+    namespace: str
+    created: bool
+
+
+class NamespaceRenaming(TypedDict):
+    ok: Literal[True]
+    namespace: str
+    migrated_count: int
+
+
+class NamespaceDeletion(TypedDict):
+    ok: Literal[True]
+    deleted: bool
+    removed_scratchpads: int
+
+
+async def scratch_namespace_list(pads: Pads, call: Call) -> NamespaceList:
     """List your namespaces with how many pads each has."""
     return {"ok": True, "namespaces": await pads.namespaces(call.principal.id)}
 
 
-async def scratch_namespace_create(pads: Pads, call: Call, namespace: str) -> dict[str, Any]:
+async def scratch_namespace_create(pads: Pads, call: Call, namespace: str) -> NamespaceCreation:
     """Create a namespace. Pads make theirs by themselves."""
     name, created = await pads.create_namespace(call.principal.id, namespace)
     return {"ok": True, "namespace": name, "created": created}
@@ -225,7 +331,7 @@ async def scratch_namespace_create(pads: Pads, call: Call, namespace: str) -> di
 
 async def scratch_namespace_rename(
     pads: Pads, call: Call, old_namespace: str, new_namespace: str, migrate_scratchpads: bool = True
-) -> dict[str, Any]:
+) -> NamespaceRenaming:
     """Rename a namespace and move its pads along."""
     name, moved = await pads.rename_namespace(
         call.principal.id, old_namespace, new_namespace, migrate=migrate_scratchpads
@@ -235,7 +341,7 @@ async def scratch_namespace_rename(
 
 async def scratch_namespace_delete(
     pads: Pads, call: Call, namespace: str, delete_scratchpads: bool = False
-) -> dict[str, Any]:
+) -> NamespaceDeletion:
     """Delete a namespace; one with pads only together with them."""
     deleted, removed = await pads.delete_namespace(call.principal.id, namespace, with_pads=delete_scratchpads)
     return {"ok": True, "deleted": deleted, "removed_scratchpads": removed}

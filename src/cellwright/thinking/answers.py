@@ -1,0 +1,127 @@
+"""What the tools of thinking notebooks answer."""
+
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from cellwright.thinking.model import JsonObject
+from cellwright.thinking.reading import ProblemRecord
+
+
+class NotebookState(TypedDict):
+    """What every reply says. `kernel` gone: it ran before, but its variables are lost; unknown: running tells."""
+
+    notebookId: str
+    sessionId: str
+    uri: str
+    cellCount: int
+    kernel: str
+    kernelNote: NotRequired[str]
+
+
+class CellIdentity(TypedDict):
+    id: str
+    index: int
+    type: str
+    language: NotRequired[str]
+    filename: NotRequired[str]
+
+
+class CellLine(CellIdentity):
+    """A cell by its id and first line: the sender knows the rest."""
+
+    starts: str
+
+
+class CellSummary(CellLine):
+    status: str
+    outputs: int
+
+
+class ThinkingCellReading(CellIdentity):
+    """A cell with its source and its outputs."""
+
+    source: str
+    status: str
+    executionCount: int | None
+    outputs: list[JsonObject]
+    truncated: bool
+    hiddenCharactersRemoved: NotRequired[int]
+
+
+class NewNotebook(NotebookState):
+    title: str
+    pattern: str
+    language: str
+    createdAt: str
+    cells: list[CellLine]
+
+
+class ImportedNotebook(NewNotebook):
+    notes: NotRequired[list[str]]
+
+
+class WrittenCell(NotebookState):
+    cell: CellLine
+
+
+class CellDeletion(NotebookState):
+    deleted: str
+
+
+class ThinkingReading(NotebookState):
+    """One cell, or a line for each."""
+
+    cells: list[ThinkingCellReading] | list[CellSummary]
+
+
+class NotebookText(NotebookState):
+    """The notebook as the text of a file."""
+
+    format: str
+    mimeType: str
+    contentUri: str
+    losses: list[str]
+    content: str
+    hiddenCharactersRemoved: NotRequired[int]
+
+
+class KeptNotebook(NotebookState):
+    path: str
+    keptUri: str
+    losses: list[str]
+
+
+class ClosedNotebook(NotebookState):
+    closed: Literal[True]
+
+
+class RanCell(TypedDict):
+    """How the run of a cell stands, without its outputs."""
+
+    cellId: str
+    status: str
+    executionCount: NotRequired[int]
+    durationMs: NotRequired[int]
+    error: NotRequired[ProblemRecord]
+    notes: NotRequired[list[str]]
+
+
+class RunResult(RanCell):
+    outputs: list[JsonObject]
+    truncated: bool
+
+
+class RunStanding(NotebookState):
+    """How a run stands, without what its cells put out."""
+
+    executionId: str
+    executionUri: str
+    status: str
+    skipped: NotRequired[list[str]]
+    notes: NotRequired[list[str]]
+    next: NotRequired[str]
+
+
+class NotebookRun(RunStanding):
+    results: list[RunResult]
