@@ -24,7 +24,7 @@ from cellwright.storage.search.embeddings.models import Models
 from cellwright.storage.search.embeddings.port import Embedder, EmbeddingChoice
 from cellwright.storage.search.port import Entry, Key, Mode, Query
 from cellwright.storage.search.vectors import codes_of, cosines
-from cellwright.storage.search.words import looked_for
+from cellwright.storage.search.words import query_words
 from cellwright.storage.sqlite.database import SqliteDatabase
 from cellwright.storage.sqlite.file import connect, execute
 from cellwright.storage.sqlite.search import MIGRATIONS, CodeVectors, SqliteSearch, scope_query
@@ -167,7 +167,7 @@ async def _hits(index: SqliteSearch, mode: Mode, question: str) -> list[str]:
 
 async def _plain_bm25(database: SqliteDatabase, question: str) -> list[str]:
     """Any of the words, by FTS5's own measure and nothing else."""
-    words = " OR ".join(f'"{word}"' for word in looked_for(question))
+    words = " OR ".join(f'"{word}"' for word in query_words(question))
     rows = await database.read(lambda tx: tx.rows(BM25, f"body : ({words})", BEST))
     return [str(part) for (part,) in rows]
 
@@ -199,7 +199,7 @@ class Floor:
     def search(self, question: str) -> None:
         query = Query(TENANT, question)
         vector = self._embedder.embed([question])[0]
-        words = " OR ".join(f'"{word}"' for word in looked_for(question))
+        words = " OR ".join(f'"{word}"' for word in query_words(question))
         match = f"scope : ({scope_query(query)}) AND {{title body parts}} : ({words})"
         execute(self._connection, FTS, (match,))
         ids = ", ".join(map(str, self.codes.nearest(vector, query, 200)))

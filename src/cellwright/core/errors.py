@@ -46,13 +46,13 @@ class CellwrightError(Exception):
 
     def as_json(self) -> dict[str, object]:
         """The failure as data, the same shape for every tool and resource."""
-        told: dict[str, object] = {
+        data: dict[str, object] = {
             "code": self.code,
             "message": self.message,
             "hint": self.hint,
             "retryable": self.retryable,
         }
-        return {**told, "details": self.details} if self.details else told
+        return {**data, "details": self.details} if self.details else data
 
 
 class InvalidArgument(CellwrightError):
@@ -101,7 +101,7 @@ class DeadlineExceeded(CellwrightError):
 
 
 class Crash(CellwrightError):
-    """What is told of a failure that nobody foresaw."""
+    """What the caller gets for an unexpected failure."""
 
     code = INTERNAL_ERROR
     meaning = "cellwright failed inside. The operator's log has the details; the same call may or may not work again."
@@ -115,7 +115,7 @@ class ConfigError(CellwrightError):
 
 @dataclass(frozen=True, slots=True)
 class ErrorCode:
-    """What a code means, for who meets it in an answer."""
+    """What a code means, for readers who find it in an answer."""
 
     code: str
     meaning: str
@@ -123,7 +123,7 @@ class ErrorCode:
 
 
 def error_codes() -> dict[str, ErrorCode]:
-    """Every code that a failure of ours has, by its name."""
+    """All error codes, by their names."""
     codes: dict[str, ErrorCode] = {}
     for kind in error_types():
         codes.setdefault(kind.code, ErrorCode(kind.code, kind.meaning, kind.retryable))
@@ -131,11 +131,11 @@ def error_codes() -> dict[str, ErrorCode]:
 
 
 def error_types() -> list[type[CellwrightError]]:
-    """Every failure a caller can meet, in the order of the tree above, subclasses of parts included."""
-    found: list[type[CellwrightError]] = []
+    """All errors that a caller can get, in the order of the tree above, including those that parts define."""
+    types: list[type[CellwrightError]] = []
     pending: list[type[CellwrightError]] = list(CellwrightError.__subclasses__())
     while pending:
         kind = pending.pop(0)
-        found.append(kind)
+        types.append(kind)
         pending = list(kind.__subclasses__()) + pending
-    return found
+    return types

@@ -1,7 +1,7 @@
-"""How much there is in JSON that came from outside, found out before it is parsed.
+"""Limits for JSON from outside, checked before it is parsed.
 
-A few megabytes of `[[],[],…]` become hundreds of megabytes of objects, and the parser lets nobody else work until it is done. So the parts
-are counted first, with operations on bytes that take about a millisecond for each megabyte.
+A few megabytes of `[[],[],…]` become hundreds of megabytes of objects, and the parser blocks everything else until it is done. So the
+values are counted first, with operations on bytes that take about a millisecond per megabyte.
 """
 
 import json
@@ -15,12 +15,12 @@ LARGE = 256 * 1024
 
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-"""One level down, or up, as signed bytes."""
+"""Brackets as signed bytes: 1 for an opening one, -1 for a closing one."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonBounds:
-    """What foreign JSON may have at most: bytes, values and keys in it, levels of nesting."""
+    """The most that foreign JSON may have: bytes, items (values and keys), levels of nesting."""
 
     size: int
     items: int
@@ -29,27 +29,29 @@ class JsonBounds:
     def excess(self, data: bytes) -> str:
         """Why this is too much, as the end of a sentence ("it has …"); empty if it is not.
 
-        Text that is not JSON may pass: its parser refuses it.
+        Text that is not JSON may pass here: the parser refuses it later.
         """
         if len(data) > self.size:
             return f"{len(data):,} bytes; at most {self.size:,} are taken"
         if b"\\" in data:
             data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
         too_many = f"more than {self.items:,} values"
-        # Each text has two quotes, and there are at most two texts (a key, a value) to an item; this also bounds what is split below.
+        # A string has two quotes, and an item has at most two strings (key and value). This also limits the split below.
         if data.count(b'"') > 4 * self.items:
             return too_many
         outside_texts = b"".join(data.split(b'"')[::2])
         if outside_texts.count(b",") + outside_texts.count(b"[") + outside_texts.count(b"{") > self.items:
             return too_many
-        return f"more than {self.depth} levels of nesting" if _depth(outside_texts) > self.depth else ""
+        steps = array("b", outside_texts.translate(_STEPS, _NOT_BRACKETS))
+        depth = max(accumulate(steps), default=0)
+        return f"more than {self.depth} levels of nesting" if depth > self.depth else ""
 
 
 def parsed(data: bytes) -> object:
-    """What this JSON in UTF-8 says. ValueError or RecursionError if it is none.
+    """The value of this JSON in UTF-8. ValueError or RecursionError if it cannot be parsed.
 
-    Python's parser makes one text of all of it first: four bytes for every letter if one of them is wide, beside what it makes of
-    that. So what is long is read from its bytes; what only Python takes, such as half a surrogate pair, is left to it.
+    Python's parser first decodes all of it to one string, which takes four bytes per character if one of them is wide. So long JSON
+    is parsed from its bytes; what only Python's parser accepts, such as half a surrogate pair, is left to that.
     """
     if len(data) >= LARGE:
         try:
@@ -57,8 +59,3 @@ def parsed(data: bytes) -> object:
         except ValueError:
             pass
     return json.loads(data.decode("utf-8", "surrogatepass"))
-
-
-def _depth(outside_texts: bytes) -> int:
-    steps = array("b", outside_texts.translate(_STEPS, _NOT_BRACKETS))
-    return max(accumulate(steps), default=0)

@@ -1,4 +1,4 @@
-"""How this copy of cellwright was installed, and so which command adds to it or mends it."""
+"""How this copy of cellwright was installed, and which command extends or repairs it."""
 
 import shlex
 import sys
@@ -12,7 +12,7 @@ PACKAGE = "cellwright"
 
 
 class Way(StrEnum):
-    """Who made the environment that we run in, as it is said of the installation."""
+    """What created the environment that we run in, in the words that messages use."""
 
     UVX = "by uvx"
     UV_TOOL = "by uv tool"
@@ -32,21 +32,21 @@ class Installation:
     has_pip: bool = True
 
     def add(self, extra: str) -> str:
-        """The command that brings an optional part."""
-        wanted = shlex.quote(f"{PACKAGE}[{extra}]")
+        """The command that installs an optional part."""
+        package = shlex.quote(f"{PACKAGE}[{extra}]")
         match self.way:
             case Way.UVX:
-                # There is nothing to add to: uv makes an environment for every set of packages it is asked for.
-                return f"uvx --from {wanted} {PACKAGE}"
+                # Nothing is added to this environment: uv creates one for every set of packages.
+                return f"uvx --from {package} {PACKAGE}"
             case Way.UV_TOOL:
-                return f"uv tool install {wanted}"
+                return f"uv tool install {package}"
             case Way.PIPX:
-                return f"pipx install --force {wanted}"
+                return f"pipx install --force {package}"
             case _:
-                return f"{self._pip_install} {wanted}"
+                return f"{self._pip_install} {package}"
 
     def mend(self) -> str:
-        """The command that brings what belongs to every installation and is missing in this one."""
+        """The command that installs what every installation should have and this one lacks."""
         match self.way:
             case Way.UVX:
                 return f"uvx --refresh {PACKAGE}"
@@ -70,7 +70,7 @@ def this_installation() -> Installation:
 
 
 def installation_of(prefix: Path, python: str, *, has_pip: bool = True) -> Installation:
-    """Read from the files that each program leaves in the environments it makes; nothing is run."""
+    """Recognized by the files that each program leaves in the environments it creates; nothing is run."""
     configuration = prefix / "pyvenv.cfg"
     if (prefix / "uv-receipt.toml").is_file():
         way = Way.UV_TOOL

@@ -1,19 +1,19 @@
-"""How deep JSON goes, found out without recursion: what is too deep for us must not be so for this."""
+"""How deeply JSON is nested, found without recursion, so that no depth is too much for this check itself."""
 
 from typing import cast
 
 
 def deeper_than(value: object, levels: int) -> bool:
-    """Whether objects and lists stand inside each other more often than this."""
+    """Whether objects and lists are nested in more levels than this."""
     level = [value]
     for _ in range(levels):
-        inside: list[object] = []
-        for one in level:
-            if isinstance(one, dict):
-                inside += cast("dict[str, object]", one).values()
-            elif isinstance(one, list):
-                inside += cast("list[object]", one)
-        if not inside:
+        next_level: list[object] = []
+        for container in level:
+            if isinstance(container, dict):
+                next_level += cast("dict[str, object]", container).values()
+            elif isinstance(container, list):
+                next_level += cast("list[object]", container)
+        if not next_level:
             return False
-        level = inside
+        level = next_level
     return True

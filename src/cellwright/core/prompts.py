@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from cellwright.core.types import Call
 
 Complete = Callable[[Call, str, str], Awaitable[Sequence[str]]]
-"""Values of an argument, by its name, that fit what was typed of it."""
+"""Values that complete what was typed for an argument; called with its name and the typed prefix."""
 
 
-async def _nothing_to_offer(_call: Call, _argument: str, _prefix: str) -> Sequence[str]:
+async def _no_completions(_call: Call, _argument: str, _prefix: str) -> Sequence[str]:
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of a text for agents. It is left out where a tool that it names is not offered."""
+    """A piece of a text for agents. It is left out if a tool that it names is not offered."""
 
     text: str
     needs: frozenset[str] = frozenset()
@@ -27,7 +27,7 @@ def passage(text: str, *needs: str) -> Passage:
 
 
 def composed(passages: Iterable[Passage], offered: AbstractSet[str]) -> str:
-    """The text for who is offered these tools."""
+    """The text for an agent that is offered these tools."""
     return "".join(passage.text for passage in passages if passage.needs <= offered)
 
 
@@ -45,7 +45,7 @@ class Prompt:
     description: str
     arguments: tuple[PromptArgument, ...]
     write: Callable[[Mapping[str, str], AbstractSet[str]], str]
-    """The text with these arguments for who is offered these tools, or InvalidArgument that says which is missing or unknown."""
-    complete: Complete = _nothing_to_offer
+    """The text with these arguments, for an agent that is offered these tools. InvalidArgument if one is missing or unknown."""
+    complete: Complete = _no_completions
     tools: frozenset[str] = frozenset()
-    """What it cannot do without: it is shown to those who are offered all of them."""
+    """The tools that it needs: it is only shown to callers who are offered all of them."""

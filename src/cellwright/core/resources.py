@@ -1,4 +1,4 @@
-"""Resources: what a part offers for reading and watching, by URI."""
+"""Resources: what clients can read and watch, by URI."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -8,13 +8,13 @@ from typing import Protocol
 from cellwright.core.types import Call
 
 NOTEBOOK_VIEW = "ui://cellwright/notebook"
-"""The view in which a host may show notebooks to a person, beside what a tool tells the model."""
+"""The view in which a host may show notebooks to a person, in addition to what a tool returns to the model."""
 VIEW_MIME = "text/html;profile=mcp-app"
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceInfo:
-    """A resource as it is listed."""
+    """A resource in a list."""
 
     uri: str
     name: str
@@ -35,7 +35,7 @@ class ResourceTemplate:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What reading gives: text or bytes, with metadata for the client."""
+    """The content of a resource: text or bytes, with metadata for the client."""
 
     body: str | bytes
     mime_type: str
@@ -43,24 +43,24 @@ class Content:
 
 
 class Resources(Protocol):
-    """The resources of one URI scheme. Every method sees who asks and answers for them alone."""
+    """The resources of one URI scheme. Every method gets the caller, and answers only with what that caller may see."""
 
     scheme: str
 
     def templates(self) -> Sequence[ResourceTemplate]:
-        """The families this scheme has; never depends on the caller."""
+        """The templates of this scheme; they never depend on the caller."""
         ...
 
     async def list(self, call: Call) -> Sequence[ResourceInfo]:
-        """What there is for this caller now."""
+        """The resources that this caller can read now."""
         ...
 
     async def read(self, call: Call, uri: str) -> Sequence[Content]:
-        """The contents, or NotFound, the same for what does not exist and what is another's."""
+        """The contents. NotFound is the same for what does not exist and for what belongs to another caller."""
         ...
 
     async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
-        """What to hold while this caller watches `uri`; None if they may not be told when it changes."""
+        """A context to hold open while this caller watches `uri`; None if the caller may not watch it."""
         ...
 
     async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:
@@ -70,7 +70,7 @@ class Resources(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ResourceUpdated:
-    """A resource has new contents. `principal_id` says whose, where the same URI means another thing to everyone."""
+    """A resource has new contents. `principal_id` says whose, if the same URI means something else for each caller."""
 
     uri: str
     principal_id: str | None = None
@@ -78,7 +78,7 @@ class ResourceUpdated:
 
 @dataclass(frozen=True, slots=True)
 class ResourceListChanged:
-    """Resources appeared or went. `principal_id` is whose; None means everybody's."""
+    """Resources were added or removed. `principal_id` says whose; None means everybody's."""
 
     principal_id: str | None = None
 

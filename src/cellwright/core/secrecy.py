@@ -1,4 +1,4 @@
-"""Which files hold secrets, by their names: one list for every tool, resource and search that reads."""
+"""Which files hold secrets, judged by their names: one list for every tool, resource and search that reads."""
 
 import re
 import unicodedata
@@ -29,7 +29,7 @@ _SECRET_SHAPES = re.compile(
     r"|(?:jp|nb)server-[0-9]+\.json|kernel-[0-9a-f-]+\.json|jupyter_[a-z]+_config\.json",
     re.DOTALL,
 )
-"""Keys of hardware, accounts of cloud services, what was typed into a shell, and how one gets into Jupyter."""
+"""Hardware keys, accounts of cloud services, histories of shells, and files that give access to Jupyter."""
 SECRET_FOLDERS = frozenset(
     {
         ".ssh", ".ssh2", ".putty", ".gnupg", ".age", ".pki", ".vnc", ".mozilla", ".thunderbird", ".oci", ".aliyun", ".bluemix",
@@ -46,10 +46,10 @@ SECRET_PLACES = (
     ".config/gh", ".config/hub", ".config/gcloud", ".config/rclone", ".config/op", ".config/cellwright", ".local/state/cellwright",
     ".local/share/keyrings", ".local/share/jupyter/runtime",
 )  # fmt: skip
-"""Folders that are told by the folder above them, too."""
+"""Folders that are recognized together with the folder above them."""
 COPIES = ("~", "#", ".bak", ".old", ".orig", ".save", ".backup", ".swp", ".swo")
-"""What editors and people add to the name of a copy; vim's own copies have a dot in front, too, and Emacs' a # or .#."""
-_UNSEEN_KINDS = frozenset({"Cc", "Cf", "Me", "Mn", "Zl", "Zp", "Zs"})
+"""What editors and people add to the name of a copy. Copies made by vim also begin with a dot, those of Emacs with # or .#."""
+_INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Me", "Mn", "Zl", "Zp", "Zs"})
 _BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 _COPY = re.compile(rf"(?:{'|'.join(map(re.escape, COPIES))})+\Z|\A\.(?=.*\.sw[op]\Z)|\A\.?#", re.DOTALL)
 NO_SECRETS = (
@@ -79,13 +79,13 @@ class SecretFile(CellwrightError):
 
 
 def is_secret(path: str) -> bool:
-    """Whether a file by its name holds secrets, or lies in a folder that does. Samples, programs and notebooks do not."""
+    """Whether a file holds secrets by its name, or is in a folder that does. Samples, programs and notebooks do not."""
     folder, _, name = path.rpartition("/")
     return is_secret_folder(folder) or is_secret_name(name)
 
 
 def is_secret_folder(path: str) -> bool:
-    """Whether a folder, or one above it, is kept for secrets."""
+    """Whether a folder, or one above it, is meant for secrets."""
     if not path:
         return False
     plain = _plain(path)
@@ -101,15 +101,15 @@ def is_secret_name(name: str) -> bool:
 
 
 def _plain(name: str) -> str:
-    """The letters of a name as they are seen: a line break at its end, which a script with foreign line ends makes, hides nothing."""
+    """The visible characters of a name, in lower case: a line break at its end, from a script with foreign line ends, hides nothing."""
     lower = name.casefold()
     if not (lower.isascii() and lower.isprintable()):
-        lower = "".join(filter(_is_seen, unicodedata.normalize("NFKD", lower)))
+        lower = "".join(filter(_is_visible, unicodedata.normalize("NFKD", lower)))
     return "/".join(part.strip() for part in lower.split("/")) if " " in lower else lower
 
 
-def _is_seen(letter: str) -> bool:
-    return letter == " " or (unicodedata.category(letter) not in _UNSEEN_KINDS and letter not in _BLANK_LETTERS)
+def _is_visible(letter: str) -> bool:
+    return letter == " " or (unicodedata.category(letter) not in _INVISIBLE_CATEGORIES and letter not in _BLANK_LETTERS)
 
 
 def _holds_secrets(lower: str) -> bool:

@@ -1,4 +1,4 @@
-"""How a part says what it is doing, for `workspace_status` and for people."""
+"""The status of a part, for `workspace_status` and for people."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -6,7 +6,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class PartStatus:
-    """One part of the workspace in a line, and what runs in it now."""
+    """One part of the workspace: a line about it, and what it runs now."""
 
     name: str
     state: str
@@ -15,6 +15,6 @@ class PartStatus:
 
 
 class Part(Protocol):
-    """Something that can say how it is. Must answer at once, from memory."""
+    """Something that has a status. It must answer at once, from memory."""
 
     def status(self) -> PartStatus: ...

@@ -1,4 +1,4 @@
-"""The words every part speaks: who calls, what a call may do, what must not be shown."""
+"""Types that every part uses: who calls, what a call may do, what must not be shown."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Scope(StrEnum):
 
 ALL_SCOPES = frozenset(Scope)
 PRINCIPAL_KEY = "cellwright.principal"
-"""Where the scope of a request over HTTP has who calls."""
+"""The key of the principal in the ASGI scope of an HTTP request."""
 
 
 class Secret:
@@ -47,7 +47,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Something that the server we run inside of lets people do, or not: an action on a resource, both in its own words."""
+    """A permission of the server that we run inside of: an action on a resource, both in that server's own words."""
 
     action: str
     resource: str
@@ -55,12 +55,12 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who calls. Made only by a verifier (or for the local user on stdio), passed down, never looked up."""
+    """Who calls. Created only by a verifier (or for the local user on stdio) and passed down; never looked up."""
 
     id: str
     scopes: frozenset[Scope]
     leaves: frozenset[Leave] | None = None
-    """What the server we run inside of lets them do there; None where no server says so, and scopes alone count."""
+    """What the server that we run inside of lets them do. None if there is no such server, and only scopes count."""
 
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes
@@ -82,22 +82,22 @@ class Call:
 
     principal: Principal
     connection: str | None = None
-    """Names the connection of a handshake-era client; None where the protocol has no connections."""
+    """The connection of a handshake-era client; None if the protocol has no connections."""
     client: str = ""
     """What the client calls itself; shown to people, never trusted."""
     request_id: str = ""
     report: ReportProgress = _no_progress
     may_have_left: bool = False
-    """Whether a cancelled call may only mean a lost connection: the 2026 era over HTTP has one sign for both. What runs goes on."""
+    """Whether a cancelled call may only mean a lost connection: the 2026 era over HTTP has one signal for both. Runs then go on."""
 
     wish: object = None
-    """The request's own choice of tools, as the catalogue reads it; None if it made none."""
+    """The request's own choice of tools, as the catalogue reads it; None if it has none."""
 
     @property
     def session(self) -> str:
-        """The key under which "current" things are kept: the connection where there is one, else the principal."""
+        """The key of what is "current" for this caller: the connection if there is one, else the principal."""
         return f"connection:{self.connection}" if self.connection else f"principal:{self.principal.id}"
 
     async def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Tell the client how far this call is. Costs nothing if the client did not ask."""
+        """Report to the client how far this call is. Costs nothing if the client did not ask for that."""
         await self.report(done, total, message)

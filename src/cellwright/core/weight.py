@@ -1,4 +1,4 @@
-"""How much memory a value takes, so that what is kept can have a bound in bytes."""
+"""How much memory a value takes, so that caches can be limited in bytes."""
 
 import sys
 from collections.abc import Mapping
@@ -7,13 +7,13 @@ from itertools import islice
 from typing import Any, cast
 
 _FEW = 4
-"""Characters of a number, or around what is in a list."""
+"""What a number, or the brackets of a list, counts in characters."""
 
 
 def weight(value: object) -> int:
-    """The bytes of a value with all that it holds: texts, numbers, lists, mappings and dataclasses of them.
+    """The bytes of a value with everything in it: texts, numbers, lists, mappings and dataclasses of them.
 
-    A thing that is held twice counts twice. What is shared with others counts too, because it may be let go elsewhere.
+    An object that occurs twice counts twice. One that is also used elsewhere counts too, because it may be dropped there.
     """
     total = 0
     pending: list[object] = [value]
@@ -34,7 +34,7 @@ def weight(value: object) -> int:
 
 
 def characters_in(value: object, most: int) -> int:
-    """About how many characters there are in a value and all that it holds. More than `most` are not counted."""
+    """About how many characters a value and everything in it have. Counting stops after `most`."""
     total = 0
     pending: list[object] = [value]
     while pending and total <= most:
@@ -55,7 +55,7 @@ def characters_in(value: object, most: int) -> int:
 
 
 def written_size(value: object) -> int:
-    """The length of a value as Python writes it, found out step by step: to write megabytes at once lets nobody else work."""
+    """The length of `repr(value)`, counted piece by piece: writing megabytes at once would block everything else."""
     total = 0
     pending: list[object] = [value]
     while pending:

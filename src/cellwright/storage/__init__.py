@@ -1,1 +1,1 @@
-"""The workspace's database: SQLite in the state folder, or PostgreSQL by URL. What the parts keep is here."""
+"""The workspace's database, which holds all that the parts store: SQLite in the state folder, or PostgreSQL by URL."""

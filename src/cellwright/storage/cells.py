@@ -11,7 +11,7 @@ from cellwright.storage.migrations import Migration
 from cellwright.storage.values import Value
 
 TABLE = (
-    # What is long stands last: an engine that looks for the rest need not read it.
+    # Long columns come last: an engine that reads the others can skip them.
     """CREATE TABLE notebook_cells (
         shelf TEXT NOT NULL,
         owner TEXT NOT NULL,
@@ -32,7 +32,7 @@ TABLE = (
         PRIMARY KEY (shelf, owner, notebook, id)
     ) STRICT""",
     "CREATE INDEX notebook_cells_in_order ON notebook_cells (shelf, owner, notebook, position)",
-    # Most cells never fail: adding one need not touch it.
+    # Partial, because most cells never fail: adding one does not touch this index.
     "CREATE INDEX notebook_cells_failed ON notebook_cells (shelf, owner, notebook) WHERE failed = 1",
 )
 MIGRATIONS = (Migration("cells", 1, TABLE),)
@@ -48,12 +48,12 @@ INSERT = (
 REPLACE = f"{INSERT}UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in COLUMNS.split(", ")[1:])
 WITHIN = "WHERE shelf = ? AND owner = ? AND notebook = ?"
 Tags = Mapping[str, tuple[str, ...]]
-"""Of each cell that has any."""
+"""The tags of each cell that has any, by the cell's id."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotebookKey:
-    """One notebook of one owner: the only way a notebook is ever named to the database."""
+    """One notebook of one owner. The database is never asked for a notebook in any other way."""
 
     owner: str
     id: str
@@ -68,10 +68,13 @@ class CellRows:
     def read(
         self, tx: Transaction, key: NotebookKey, ids: Sequence[str] | None = None, tags: Tags | None = None
     ) -> list[Cell]:
-        """The notebook's cells in order, or these of them."""
+        """The notebook's cells in order; with `ids`, only these."""
         if ids is not None and not ids:
             return []
-        rows = tx.rows(f"SELECT {COLUMNS} FROM notebook_cells {self._only(ids)} ORDER BY position", *self._of(key, ids))  # noqa: S608
+        rows = tx.rows(
+            f"SELECT {COLUMNS} FROM notebook_cells {self._where(ids)} ORDER BY position",  # noqa: S608
+            *self._bind(key, ids),
+        )
         return [_cell_of(row, tags or {}) for row in rows]
 
     def read_one(self, tx: Transaction, key: NotebookKey, cell_id: str) -> Cell | None:
@@ -80,13 +83,13 @@ class CellRows:
     def read_outline(
         self, tx: Transaction, key: NotebookKey, ids: Sequence[str] | None = None, tags: Tags | None = None
     ) -> list[Cell]:
-        """The same without what they hold."""
+        """The same cells without source and outputs."""
         rows = tx.rows(
-            f"SELECT id, position, kind, language, filename, metadata, validation FROM notebook_cells {self._only(ids)} "  # noqa: S608
+            f"SELECT id, position, kind, language, filename, metadata, validation FROM notebook_cells {self._where(ids)} "  # noqa: S608
             "ORDER BY position",
-            *self._of(key, ids),
+            *self._bind(key, ids),
         )
-        known = tags or {}
+        tags = tags or {}
         return [
             Cell(
                 Kind(kind),
@@ -95,7 +98,7 @@ class CellRows:
                 filename,
                 cell_id,
                 metadata=loaded(metadata),
-                tags=known.get(cell_id, ()),
+                tags=tags.get(cell_id, ()),
                 check=UNCHECKED if validation is None else Check(status=validation),
                 index=position,
             )
@@ -104,48 +107,52 @@ class CellRows:
 
     def read_ids(self, tx: Transaction, key: NotebookKey) -> list[str]:
         """The ids of the notebook's cells, in order."""
-        rows = tx.rows(f"SELECT id FROM notebook_cells {WITHIN} ORDER BY position", *self._of(key))  # noqa: S608
+        rows = tx.rows(f"SELECT id FROM notebook_cells {WITHIN} ORDER BY position", *self._bind(key))  # noqa: S608
         return [cast("str", cell_id) for (cell_id,) in rows]
 
     def bytes_of(self, tx: Transaction, key: NotebookKey) -> int:
-        """How much the notebook's cells hold in all."""
+        """How many bytes all cells of the notebook take together."""
         row = tx.row(
-            # Without the brackets of a list of outputs that is empty.
+            # Minus 2 for the brackets of the list of outputs.
             "SELECT coalesce(sum(octet_length(source) + octet_length(outputs) - 2 + octet_length(metadata) "  # noqa: S608
             f"+ coalesce(octet_length(json_schema), 0)), 0) FROM notebook_cells {WITHIN}",
-            *self._of(key),
+            *self._bind(key),
         )
         assert row is not None
         return int(cast("int", row[0]))
 
     def insert(self, tx: Transaction, key: NotebookKey, cell: Cell) -> bool:
-        """Add a cell at its index. False if the notebook has one of this id already: then nothing was done."""
+        """Add a cell at its index. False, and nothing changes, if the notebook already has a cell with this id."""
         return bool(tx.run(f"{INSERT}NOTHING", *self._values(key, cell)))
 
     def write(self, tx: Transaction, key: NotebookKey, cell: Cell) -> None:
-        """Insert the cell at its index, or make the row of its id this one."""
+        """Insert the cell at its index, or overwrite the row that has its id."""
         tx.run(REPLACE, *self._values(key, cell))
 
     def write_outcome(self, tx: Transaction, key: NotebookKey, cell: Cell) -> None:
-        """What a run left in a cell; nothing if the cell is gone by now."""
+        """Store what a run left in a cell. Does nothing if the cell no longer exists."""
         tx.run(
             f"UPDATE notebook_cells SET failed = ?, execution_count = ?, outputs = ? {WITHIN} AND id = ?",  # noqa: S608
             int(cell.status == "failed"),
             cell.execution_count,
             dumped(cell.outputs),
-            *self._of(key, [cell.id]),
+            *self._bind(key, [cell.id]),
         )
 
     def write_validation(self, tx: Transaction, key: NotebookKey, cell_id: str, status: str) -> None:
-        tx.run(f"UPDATE notebook_cells SET validation = ? {WITHIN} AND id = ?", status, *self._of(key, [cell_id]))  # noqa: S608
+        tx.run(
+            f"UPDATE notebook_cells SET validation = ? {WITHIN} AND id = ?",  # noqa: S608
+            status,
+            *self._bind(key, [cell_id]),
+        )
 
     def delete(self, tx: Transaction, key: NotebookKey, cell_id: str | None = None) -> None:
-        """One cell, or all of the notebook. The others stay where they are."""
+        """Delete one cell, or all cells of the notebook. The positions of the others do not change."""
         ids = None if cell_id is None else [cell_id]
-        tx.run(f"DELETE FROM notebook_cells {self._only(ids)}", *self._of(key, ids))  # noqa: S608
+        tx.run(f"DELETE FROM notebook_cells {self._where(ids)}", *self._bind(key, ids))  # noqa: S608
 
     def replace(self, tx: Transaction, key: NotebookKey, before: Cell, after: Cell) -> None:
-        """Make the cell this one, and put it where this one says."""
+        """Overwrite a cell with its new state, and move it if its index changed."""
         if after.index != before.index:
             self.take_out(tx, key, before)
             self.shift(tx, key, after.index, 1)
@@ -157,23 +164,23 @@ class CellRows:
         self.shift(tx, key, cell.index + 1, -1)
 
     def shift(self, tx: Transaction, key: NotebookKey, start: int, by: int) -> None:
-        """Move the cells from this position on, to make room or to close a gap."""
+        """Move all cells from position `start` on, to make room or to close a gap."""
         tx.run(
             f"UPDATE notebook_cells SET position = position + ? {WITHIN} AND position >= ?",  # noqa: S608
             by,
-            *self._of(key),
+            *self._bind(key),
             start,
         )
 
-    def _only(self, ids: Sequence[str] | None) -> str:
+    def _where(self, ids: Sequence[str] | None) -> str:
         return WITHIN if ids is None else f"{WITHIN} AND id IN ({', '.join('?' * len(ids))})"
 
-    def _of(self, key: NotebookKey, ids: Sequence[str] | None = None) -> tuple[str, ...]:
+    def _bind(self, key: NotebookKey, ids: Sequence[str] | None = None) -> tuple[str, ...]:
         return (self.shelf, key.owner, key.id, *(ids or ()))
 
     def _values(self, key: NotebookKey, cell: Cell) -> tuple[Value, ...]:
         return (
-            *self._of(key),
+            *self._bind(key),
             cell.id,
             cell.index,
             cell.kind.value,

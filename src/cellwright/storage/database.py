@@ -1,4 +1,4 @@
-"""The database port: whole transactions, run off the event loop, in one SQL that both engines understand.
+"""The database port: whole transactions, run off the event loop, in SQL that both engines understand.
 
     async def rename(database: Database, tenant: str, pad: str, title: str) -> None:
         def work(tx: Transaction) -> None:
@@ -6,10 +6,10 @@
                 raise NotFound(...)
         await database.write(work)
 
-A transaction's work is a plain function: it reads and writes through `tx` and nothing else, and may be run again if the engine asks for
-it. What it raises undoes everything; so does a failed statement, even if the work swallows it. The SQL is the common subset of SQLite
-and PostgreSQL (`?` for values, `ON CONFLICT`, `RETURNING`, no `LIKE`: its idea of case differs); where the two differ, a part asks
-`database.engine` once and chooses. Text compares and sorts by code point in both.
+A transaction's work is a plain function. It has no effects except through `tx`, because it is run again if the engine asks for that. An
+exception rolls everything back; so does a failed statement, even if the work swallows its error. The SQL is the common subset of SQLite
+and PostgreSQL (`?` for values, `ON CONFLICT`, `RETURNING`, but no `LIKE`, which treats case differently). Where the two differ, a part
+asks for `database.engine` once and chooses. Both compare and sort text by code point.
 """
 
 from collections.abc import Callable
@@ -27,13 +27,13 @@ class Engine(StrEnum):
 
 
 class Transaction(Protocol):
-    """One transaction, seen by the work that runs in it.
+    """One transaction, as the work that runs in it sees it.
 
-    InvalidArgument for a value that cannot be kept as it is; Conflict for a row that would stand twice or point at nothing.
+    InvalidArgument for a value that cannot be stored unchanged; Conflict for a row that is a duplicate or refers to nothing.
     """
 
     def run(self, sql: str, *values: Value) -> int:
-        """Change something. How many rows that were."""
+        """Run a statement that changes rows. Returns how many it changed."""
         ...
 
     def rows(self, sql: str, *values: Value) -> list[Row]: ...
@@ -44,33 +44,33 @@ class Transaction(Protocol):
 
 
 class Database(Protocol):
-    """Where everything durable is. Nothing is opened before it is used."""
+    """Where everything durable is stored. Nothing is opened before the first use."""
 
     @property
     def engine(self) -> Engine: ...
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
-        """Run work that only reads, on one consistent state."""
+        """Run work that only reads. It sees one consistent state."""
         ...
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
-        """Run work that changes things. When this returns, it is on disk; if it raises, nothing happened.
+        """Run work that changes things. When this returns, the changes are on disk; if it raises, nothing has changed.
 
-        A caller that is cancelled leaves the work undone, unless it was already being committed.
+        If the caller is cancelled, the work is rolled back, unless its commit had already started.
         """
         ...
 
     async def write_soon(self, work: Callable[[Transaction], T]) -> T:
-        """As `write`, but not forced to the disk: for what may be lost with the power, though not with this process.
+        """Like `write`, but not forced to the disk: a power cut may lose the changes, the end of this process does not.
 
-        A later `write` takes it to the disk with it.
+        A later `write` brings them to the disk as well.
         """
         ...
 
     async def change_mark(self) -> str:
-        """A text that differs once anybody, here or in another process, has changed something. Compare it, nothing else."""
+        """A text that is different after any change, by this process or another. It is only good for comparing."""
         ...
 
     async def close(self) -> None:
-        """Wait for what is being written, then let go of everything."""
+        """Wait for running work, then close all connections."""
         ...

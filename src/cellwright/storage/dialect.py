@@ -1,4 +1,4 @@
-"""From our SQL, which is SQLite's, to PostgreSQL's: placeholders in every statement, types in those that make tables."""
+"""Translates our SQL, which is SQLite's, to PostgreSQL's: placeholders in every statement, types in those that create tables."""
 
 import re
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _MAKES_COLUMNS = re.compile(r"\s*(?:CREATE\s+TABLE|ALTER\s+TABLE)\b", re.IGNOREC
 
 
 def _outside_quotes(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], sql: str) -> str:
-    return pattern.sub(lambda found: found[0] if found["quoted"] else replace(found), sql)
+    return pattern.sub(lambda match: match[0] if match["quoted"] else replace(match), sql)
 
 
 @lru_cache(maxsize=1024)
@@ -33,13 +33,13 @@ def postgres_sql(sql: str) -> str:
 
 
 def postgres_ddl(sql: str) -> str:
-    """A statement that makes or changes a table, with PostgreSQL's types; any other statement as it is."""
+    """A statement that creates or alters a table, with PostgreSQL's types. Any other statement is returned unchanged."""
     if not _MAKES_COLUMNS.match(sql):
         return sql
     return _outside_quotes(_TYPE, _postgres_type, sql)
 
 
-def _postgres_type(found: re.Match[str]) -> str:
-    if found["table"]:
+def _postgres_type(match: re.Match[str]) -> str:
+    if match["table"]:
         return ")"
-    return _TYPES[" ".join(found[0].upper().split())]
+    return _TYPES[" ".join(match[0].upper().split())]

@@ -1,10 +1,10 @@
-"""What can go wrong with the database. Callers get these sentences; what the library said and where the file is goes to the log."""
+"""What can go wrong with the database. Callers get these sentences; the library's own message and the file's path go to the log."""
 
-from cellwright.core.errors import CellwrightError, ConfigError, Unavailable
+from cellwright.core.errors import CellwrightError, ConfigError, Conflict, InvalidArgument, Unavailable
 
 
 class StorageFull(Unavailable):
-    """No room for what was to be written."""
+    """There is no room for what was to be written."""
 
     code = "STORAGE_FULL"
     meaning = "The disk that holds the database is full. Nothing was changed; once there is room, the same call works."
@@ -19,7 +19,7 @@ class StorageReadOnly(Unavailable):
 
 
 class StorageCorrupt(CellwrightError):
-    """What is on disk is not a sound database."""
+    """The file on disk is not an intact database."""
 
     code = "STORAGE_CORRUPT"
     meaning = "The database on disk is damaged or not a database. The operator checks it and restores a backup."
@@ -27,15 +27,15 @@ class StorageCorrupt(CellwrightError):
 
 
 class StorageBusy(Unavailable):
-    """Somebody else had the database for too long."""
+    """Others used the database for too long."""
 
 
 class StorageLost(Unavailable):
-    """The disk or the database server does not do its work."""
+    """The disk or the database server does not work."""
 
 
 class CommitUnknown(CellwrightError):
-    """The connection was lost between sending the commit and hearing of it."""
+    """The connection was lost after the commit was sent and before it was confirmed."""
 
     code = "COMMIT_UNKNOWN"
     meaning = (
@@ -81,6 +81,18 @@ def failing_disk() -> StorageLost:
         "the disk that holds the database reported an error; nothing was changed",
         hint="make the same call again; if it stays, the operator's log names the fault",
     )
+
+
+def duplicate() -> Conflict:
+    return Conflict("this exists already", hint="read it, then change it or choose another name")
+
+
+def broken_reference() -> Conflict:
+    return Conflict("what this belongs to does not exist, or is still needed", hint="look at what there is")
+
+
+def too_big() -> InvalidArgument:
+    return InvalidArgument("a value is too large to be stored", hint="split it")
 
 
 def closed() -> Unavailable:

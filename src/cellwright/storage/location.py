@@ -19,7 +19,7 @@ Location = Path | Secret
 
 
 def locate(setting: str, state_folder: Path) -> Location:
-    """What the setting `--database` means: nothing is the file in the state folder, `postgresql://…` a server, else a file."""
+    """What the setting `--database` means: a server if it is `postgresql://…`, the file in the state folder if it is empty, else a file."""
     if setting.startswith(SCHEMES):
         return Secret(setting)
     if "://" in setting:
@@ -31,7 +31,7 @@ def locate(setting: str, state_folder: Path) -> Location:
 
 
 def open_database(where: Location, migrations: Iterable[Migration] = ()) -> Database:
-    """The database there. Cheap: neither a file nor a server is touched before the first use."""
+    """The database at this location. Cheap: neither a file nor a server is touched before the first use."""
     if isinstance(where, Path):
         return SqliteDatabase(where, migrations)
     try:

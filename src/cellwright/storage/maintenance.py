@@ -1,6 +1,6 @@
-"""Looking after the database: a copy while it is in use, going back to a copy, giving room back, finding damage.
+"""Maintenance of the database: backing it up while it is in use, restoring a backup, giving room back, finding damage.
 
-These run where they are called and may take long: the command line calls them as they are, a server in a thread.
+These functions block and may take long: the command line calls them directly, a server in a thread.
 """
 
 import os
@@ -26,7 +26,7 @@ from cellwright.system import machine
 PAGES_AT_ONCE = 2_000
 
 Progress = Callable[[int, int], None]
-"""Told how many of how many pages are done."""
+"""Called with the number of pages done and the number of all pages."""
 
 
 def quiet(_done: int, _total: int) -> None:
@@ -35,7 +35,7 @@ def quiet(_done: int, _total: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A backup: which database it is of, and how many changes that had seen."""
+    """A backup: the id of the database it was made from, how many commits that had by then, and the size in bytes."""
 
     store: str
     commits: int
@@ -43,7 +43,7 @@ class Copy:
 
 
 def existing(where: Location, doing: str) -> Path:
-    """The SQLite file there is. PostgreSQL brings its own tools for all of this."""
+    """The SQLite file at this location. InvalidArgument for PostgreSQL, which has its own tools for all of this."""
     if isinstance(where, Secret):
         raise InvalidArgument(
             f"cellwright does not {doing} a PostgreSQL database",
@@ -55,7 +55,7 @@ def existing(where: Location, doing: str) -> Path:
 
 
 def backup(where: Location, to: Path, progress: Progress = quiet) -> Copy:
-    """Write a copy of one moment's state to a new file; whoever uses the database meanwhile goes on."""
+    """Write a consistent copy to a new file. Others can use the database meanwhile."""
     source = existing(where, "copy")
     if to.exists():
         raise Conflict(f"{to.name} exists already", hint="name a file that does not exist; nothing was overwritten")
@@ -82,7 +82,7 @@ def _write_copy(connection: apsw.Connection, to: Path, progress: Progress) -> No
 
 
 def _copy_pages(source: apsw.Connection, target: apsw.Connection, progress: Progress) -> None:
-    # The open read transaction keeps this moment's state: without it each change by others would start the copy anew.
+    # The open read transaction holds one state: without it every change by others would restart the copy.
     execute(source, "BEGIN")
     execute(source, "SELECT count(*) FROM sqlite_schema")
     with target.backup("main", source, "main") as copying:
@@ -93,7 +93,7 @@ def _copy_pages(source: apsw.Connection, target: apsw.Connection, progress: Prog
 
 
 def inspect(file: Path) -> Copy:
-    """What a backup holds. StorageCorrupt or InvalidArgument if it is not a sound database of ours."""
+    """What a backup holds. StorageCorrupt or InvalidArgument if it is not an intact database of ours."""
     with explaining(), closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
         return _inspect(connection, file)
 
@@ -117,10 +117,10 @@ def restore(
     force: bool = False,
     progress: Progress = quiet,
 ) -> Path | None:
-    """Go back to a backup; other processes see it at once. The previous state is kept in the file that is returned.
+    """Go back to a backup; other processes see it at once. Returns the file that holds the previous state, if there was one.
 
-    The backup is checked first: ours, sound, not of a newer program. Conflict if the database has changes that the
-    backup does not have, unless `force`.
+    The backup is checked first: it must be ours, intact, and not from a newer version. Conflict if the database has changes
+    that the backup does not have, unless `force`.
     """
     steps = (OWN, *migrations)
     if isinstance(where, Secret):
@@ -131,62 +131,64 @@ def restore(
     if where.is_file() and file.samefile(where):
         raise InvalidArgument(f"{file.name} is the database itself", hint="name a file that backup wrote")
     with explaining(), closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)) as source:
-        wanted = _sound(source, file)
+        copy = _check_backup(source, file)
         pending(SqliteTransaction(source), steps)
-        kept = _keep_previous(where, wanted, force=force, progress=progress) if where.is_file() else None
+        previous = _keep_previous(where, copy, force=force, progress=progress) if where.is_file() else None
         prepare(where)
         with closing(connect(where)) as target:
             _copy_pages(source, target, progress)
-            _continue_from(target, wanted, kept, steps)
-    return kept
+            _continue_from(target, copy, previous, steps)
+    return previous
 
 
-def _sound(source: apsw.Connection, file: Path) -> Copy:
-    """What the backup holds. StorageCorrupt that names it: the database itself may be well."""
+def _check_backup(source: apsw.Connection, file: Path) -> Copy:
+    """What the backup holds. StorageCorrupt names the backup, because the database itself may be fine."""
     damaged = errors.StorageCorrupt(
         f"the backup {file.name} is damaged; the database was left as it is", hint="restore another backup"
     )
     try:
-        wanted = _inspect(source, file)
-        found = _problems(source)
+        copy = _inspect(source, file)
+        problems_found = _problems(source)
     except apsw.CorruptError as error:
         raise damaged from error
-    if found:
-        raise damaged from ValueError(found[0])
-    return wanted
+    if problems_found:
+        raise damaged from ValueError(problems_found[0])
+    return copy
 
 
-def _continue_from(target: apsw.Connection, wanted: Copy, kept: Path | None, migrations: tuple[Migration, ...]) -> None:
-    """Bring an older backup up to date, and count on from the larger number, so that no change mark is ever seen twice."""
+def _continue_from(
+    target: apsw.Connection, copy: Copy, previous: Path | None, migrations: tuple[Migration, ...]
+) -> None:
+    """Migrate an older backup, and continue the larger of both commit counts, so that no change mark is ever used twice."""
     bring_up_to_date(target, migrations)
     try:
-        before = inspect(kept).commits if kept else 0
+        commits = inspect(previous).commits if previous else 0
     except (errors.StorageCorrupt, InvalidArgument):
-        before = 0
-    execute(target, "UPDATE cellwright_store SET commits = ?", (max(before, wanted.commits) + 1,))
+        commits = 0
+    execute(target, "UPDATE cellwright_store SET commits = ?", (max(commits, copy.commits) + 1,))
 
 
-def _keep_previous(file: Path, wanted: Copy, *, force: bool, progress: Progress) -> Path:
-    """A copy of the present state beside it. One too damaged to be copied is moved there as it is."""
-    kept = file.with_name(file.name + ".bak")
+def _keep_previous(file: Path, copy: Copy, *, force: bool, progress: Progress) -> Path:
+    """Copy the present state to a file beside the database. One that is too damaged to be copied is moved there."""
+    previous = file.with_name(file.name + ".bak")
     try:
         with closing(connect(file)) as present:
-            _refuse_newer(present, file, wanted, force=force)
-            _write_copy(present, kept, progress)
-            # Of a damaged one that was moved here before: SQLite would read them as the copy's own changes.
+            _refuse_newer(present, file, copy, force=force)
+            _write_copy(present, previous, progress)
+            # Left by a damaged database that was moved here before: SQLite would read them as changes of the copy.
             for end in ("-wal", "-shm"):
-                kept.with_name(kept.name + end).unlink(missing_ok=True)
+                previous.with_name(previous.name + end).unlink(missing_ok=True)
     except (apsw.CorruptError, apsw.NotADBError):
-        _move_aside(file, kept)
-    return kept
+        _move_aside(file, previous)
+    return previous
 
 
-def _move_aside(file: Path, kept: Path) -> None:
+def _move_aside(file: Path, previous: Path) -> None:
     try:
         for end in ("", "-wal", "-shm"):
             part = file.with_name(file.name + end)
             if part.exists():
-                machine.replace(part, file.with_name(kept.name + end))
+                machine.replace(part, file.with_name(previous.name + end))
     except PermissionError as error:
         raise Conflict(
             "the damaged database cannot be moved away while a program has it open",
@@ -194,21 +196,21 @@ def _move_aside(file: Path, kept: Path) -> None:
         ) from error
 
 
-def _refuse_newer(present: apsw.Connection, file: Path, wanted: Copy, *, force: bool) -> None:
+def _refuse_newer(present: apsw.Connection, file: Path, copy: Copy, *, force: bool) -> None:
     if force or not present.table_exists(None, "cellwright_store"):
         return
-    now = _inspect(present, file)
-    if now.store != wanted.store:
+    current = _inspect(present, file)
+    if current.store != copy.store:
         raise Conflict("the backup is of another database than this one", hint="--force replaces this one all the same")
-    if now.commits > wanted.commits:
+    if current.commits > copy.commits:
         raise Conflict(
-            f"the database has {counted(now.commits - wanted.commits, 'change')} that the backup does not have",
+            f"the database has {counted(current.commits - copy.commits, 'change')} that the backup does not have",
             hint="--force goes back all the same; the present state is kept beside it with the ending .bak",
         )
 
 
 def vacuum(where: Location, progress: Progress = quiet) -> int:
-    """Give room back to the disk: how many bytes. StorageBusy if others write all the time."""
+    """Give unused room back to the disk. Returns how many bytes. StorageBusy if others write all the time."""
     file = existing(where, "vacuum")
     with explaining(), closing(connect(file)) as connection:
         execute(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
@@ -223,7 +225,7 @@ def vacuum(where: Location, progress: Progress = quiet) -> int:
 
 
 def problems(where: Location) -> tuple[str, ...]:
-    """What is wrong with the database, in sentences; nothing if it is sound or does not exist yet. Reads all of it."""
+    """What is wrong with the database, in sentences; empty if it is intact or does not exist yet. Reads the whole file."""
     if isinstance(where, Secret) or not where.is_file():
         return ()
     try:
@@ -234,8 +236,8 @@ def problems(where: Location) -> tuple[str, ...]:
 
 
 def _problems(connection: apsw.Connection) -> tuple[str, ...]:
-    found = [str(text) for (text,) in execute(connection, "PRAGMA integrity_check(20)") if text != "ok"]
+    sentences = [str(text) for (text,) in execute(connection, "PRAGMA integrity_check(20)") if text != "ok"]
     orphans = len(execute(connection, "PRAGMA foreign_key_check"))
     if orphans:
-        found.append(f"pointing at something that does not exist: {counted(orphans, 'row')}")
-    return tuple(found)
+        sentences.append(f"pointing at something that does not exist: {counted(orphans, 'row')}")
+    return tuple(sentences)

@@ -1,12 +1,12 @@
-"""How the database's tables come to be: each part brings its steps in order, and they are taken once, forward only.
+"""How the database's tables are created: each part brings its migrations in order, and each is applied once, forward only.
 
     MIGRATIONS = (
         Migration("scratch", 1, ("CREATE TABLE pads (tenant TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (tenant, id)) STRICT",)),
         Migration("scratch", 2, (PerEngine(sqlite=("CREATE VIRTUAL TABLE …",), postgresql=("CREATE INDEX … USING gin …",)),)),
     )
 
-Tables are written with SQLite's types (INTEGER, REAL, TEXT, BLOB; STRICT, so that it checks them); dialect.py says what PostgreSQL
-makes of them.
+Tables are declared with SQLite's types (INTEGER, REAL, TEXT, BLOB; STRICT, so that SQLite checks them). dialect.py translates them for
+PostgreSQL.
 """
 
 import time
@@ -20,7 +20,7 @@ from cellwright.storage.errors import NewerDatabase
 
 @dataclass(frozen=True, slots=True)
 class PerEngine:
-    """Statements where the engines differ."""
+    """Statements that differ between the engines."""
 
     sqlite: tuple[str, ...] = ()
     postgresql: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ Step = str | PerEngine | Callable[[Transaction], None]
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One change of one part's tables. Once released it is never edited; a later version follows it."""
+    """One change of one part's tables. It is never edited after its release; a later version follows it."""
 
     part: str
     version: int
@@ -45,44 +45,44 @@ RECORD = (
 
 
 def checked(migrations: Iterable[Migration]) -> tuple[Migration, ...]:
-    """The migrations, with each part's versions 1, 2, 3 … in this order."""
+    """The migrations. ValueError unless the versions of each part are 1, 2, 3 … in this order."""
     last: dict[str, int] = {}
-    found = tuple(migrations)
-    for migration in found:
+    steps = tuple(migrations)
+    for migration in steps:
         if migration.version != last.get(migration.part, 0) + 1:
             raise ValueError(f"{migration.part}: version {migration.version} is out of order")
         last[migration.part] = migration.version
-    return found
+    return steps
 
 
 def pending(tx: Transaction, migrations: Sequence[Migration]) -> list[Migration]:
-    """What this database does not have yet; NewerDatabase if it has what this program does not know.
+    """The migrations that this database lacks. NewerDatabase if it has one that this program does not know.
 
-    A part that this program does not have at all is no reason to refuse: nobody here touches its tables.
+    Migrations of a part that this program does not have at all are ignored: nothing here touches its tables.
     """
     applied = {(str(part), version) for part, version in tx.rows("SELECT part, version FROM cellwright_migrations")}
-    known: dict[str, int] = {}
+    latest: dict[str, int] = {}
     for migration in migrations:
-        known[migration.part] = migration.version
+        latest[migration.part] = migration.version
     for part, version in sorted(applied, key=str):
-        if part in known and isinstance(version, int) and version > known[part]:
+        if part in latest and isinstance(version, int) and version > latest[part]:
             raise NewerDatabase(
-                f"the database was written by a newer cellwright ({part} {version}, this one knows {known[part]})",
+                f"the database was written by a newer cellwright ({part} {version}, this one knows {latest[part]})",
                 hint="run that version again, or restore a backup that this one made",
             )
     return [migration for migration in migrations if (migration.part, migration.version) not in applied]
 
 
 def migrate(tx: Transaction, engine: Engine, migrations: Sequence[Migration]) -> None:
-    """Take the steps that are missing. Called with the lock held that keeps others from doing the same."""
+    """Apply the missing migrations. The caller holds the lock that keeps others from doing the same."""
     tx.run(postgres_ddl(RECORD) if engine is Engine.POSTGRESQL else RECORD)
     for migration in pending(tx, migrations):
         for step in migration.statements:
-            _take(tx, engine, step)
+            _run_step(tx, engine, step)
         tx.run("INSERT INTO cellwright_migrations VALUES (?, ?, ?)", migration.part, migration.version, time.time())
 
 
-def _take(tx: Transaction, engine: Engine, step: Step) -> None:
+def _run_step(tx: Transaction, engine: Engine, step: Step) -> None:
     match step:
         case str():
             tx.run(postgres_ddl(step) if engine is Engine.POSTGRESQL else step)

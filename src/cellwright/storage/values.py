@@ -1,4 +1,4 @@
-"""What may be stored: values that both engines keep and give back alike. What one of them would change is refused by both."""
+"""Values that can be stored: those that both engines return unchanged. A value that one of them would change is refused for both."""
 
 import math
 
@@ -11,7 +11,7 @@ LARGEST = 2**63
 
 
 def storable(values: tuple[Value, ...]) -> tuple[Value, ...]:
-    """The values as they are bound. InvalidArgument for what cannot be kept as it is."""
+    """The values as they are bound. InvalidArgument for one that cannot be stored unchanged."""
     for value in values:
         kind = type(value)
         if kind is str:
@@ -23,12 +23,12 @@ def storable(values: tuple[Value, ...]) -> tuple[Value, ...]:
             if math.isnan(value):  # pyright: ignore[reportArgumentType]
                 raise InvalidArgument("a number to be stored is not a number (NaN)", hint="leave it out")
         elif kind is bool:
-            return tuple(int(one) if isinstance(one, bool) else one for one in values)
+            return tuple(int(item) if isinstance(item, bool) else item for item in values)
     return values
 
 
 def check_text(text: str) -> None:
-    """InvalidArgument for text that no engine keeps as it is."""
+    """InvalidArgument for text that cannot be stored unchanged."""
     if "\0" in text:
         raise InvalidArgument("a text to be stored holds a NUL character", hint="remove U+0000 from it")
     if not text.isascii():

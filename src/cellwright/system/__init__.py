@@ -1,7 +1,7 @@
 """Everything that is special to an operating system, behind one port.
 
-`machine` is this system: chosen once, when the program is loaded. Who needs a lock, a private file, the end of a process or a
-signal asks it, and knows nothing of Linux, macOS or Windows.
+`machine` is the present system, chosen once at import. Code that needs a lock, a private file, a signal or the end of a process
+asks it, and knows nothing of Linux, macOS or Windows.
 """
 
 import sys

@@ -14,7 +14,7 @@ _BINARY: int = getattr(os, "O_BINARY", 0)
 
 
 def private_folder(folder: Path) -> Path:
-    """The folder, made if missing and closed to everybody else; ConfigError if it cannot be made, or is somebody else's."""
+    """The folder, created if missing and closed to other users. ConfigError if it cannot be created, or belongs to somebody else."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
@@ -30,22 +30,22 @@ def private_folder(folder: Path) -> Path:
 
 
 def why_not_writable(folder: Path) -> str:
-    """Why nothing can be put into the folder, or why it cannot be made; empty if it can. Leaves nothing behind."""
-    place = folder
-    while not place.exists() and place != place.parent:
-        place = place.parent
+    """Why the folder cannot be created or written to; empty if it can. Leaves nothing behind."""
+    existing = folder
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
     try:
-        # Tried, not asked for: modes do not know of disks that are read-only, and to root they say nothing.
-        Path(tempfile.mkdtemp(prefix=".cellwright-", dir=place)).rmdir()
+        # The mode does not show whether the disk is read-only, and means nothing to root. So this tries to write.
+        Path(tempfile.mkdtemp(prefix=".cellwright-", dir=existing)).rmdir()
     except OSError as error:
         return error.strerror or str(error)
     return ""
 
 
 def trusted_file(file: Path) -> bool:
-    """Whether nobody else can have read the file. One that others could read is closed to them now.
+    """Whether nobody else can have read the file. One that others could read is made private now.
 
-    ConfigError if it belongs to somebody else or others may write it: then what it says is not ours.
+    ConfigError if it belongs to somebody else or others may write it: then its content cannot be trusted.
     """
     status = file.stat()
     if not machine.is_own(status) or machine.others_may_write(status):
@@ -62,9 +62,9 @@ def trusted_file(file: Path) -> bool:
 def replace_file(
     file: Path, data: bytes, *, mode: int = PRIVATE, before: Callable[[Path], None] = lambda _draft: None
 ) -> None:
-    """Put `data` in place of the file, which has its old or its new content at any time, also after a power cut.
+    """Replace the file's content. At any time, also after a power cut, it has either its old or its new content.
 
-    `mode` is that of the new file, from its first byte on; `before` may change the finished draft.
+    The new file has `mode` from its first byte on; `before` may change the finished draft.
     """
     draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}.tmp")
     try:
@@ -77,9 +77,9 @@ def replace_file(
 
 
 def write_draft(draft: Path, data: bytes, mode: int = PRIVATE) -> None:
-    """A new file with this content, on the disk when this returns."""
+    """Write a new file. It is on the disk when this returns."""
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode)
-    with os.fdopen(descriptor, "wb") as opened:
-        opened.write(data)
-        opened.flush()
-        os.fsync(opened.fileno())
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

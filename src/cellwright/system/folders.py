@@ -1,6 +1,6 @@
-"""Where things are by default: the user's home, our state and configuration, Jupyter's runtime files, the workspace.
+"""Default folders: the user's home, our state and configuration, Jupyter's runtime files, the workspace.
 
-What a system decides is a function of its variables, of the home and of its name, so that each can be asked about anywhere.
+Where they depend on the system, the functions take its environment, home and name, so that each can be tested on every system.
 """
 
 import os
@@ -23,7 +23,7 @@ P = TypeVar("P", bound=PurePath)
 
 
 def state_folder(environ: Mapping[str, str], home: P, platform: str) -> P:
-    """Where tokens, the database and other state live."""
+    """The folder of tokens, the database and other state."""
     if platform == "win32":
         return type(home)(environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / NAME
     if platform == "darwin":
@@ -40,21 +40,21 @@ def config_file(environ: Mapping[str, str], home: P, platform: str) -> P:
 
 def jupyter_runtime_folder(environ: Mapping[str, str], home: P, platform: str) -> P:
     """Jupyter's runtime folder, by its own rules."""
-    if named := environ.get("JUPYTER_RUNTIME_DIR"):
-        return type(home)(named)
+    if folder := environ.get("JUPYTER_RUNTIME_DIR"):
+        return type(home)(folder)
     return _jupyter_data_folder(environ, home, platform) / "runtime"
 
 
 def jupyter_private_places(environ: Mapping[str, str], home: P, platform: str) -> list[P]:
-    """Where Jupyter keeps what lets one in: tokens and keys of what runs, the key of trusted notebooks, passwords and settings."""
+    """Where Jupyter keeps secrets: tokens and keys of running servers, the key of trusted notebooks, passwords and settings."""
     data = _jupyter_data_folder(environ, home, platform)
-    named = environ.get("JUPYTER_CONFIG_DIR")
+    config = environ.get("JUPYTER_CONFIG_DIR")
     return [
         jupyter_runtime_folder(environ, home, platform),
         data / "runtime",
         data / "notebook_secret",
         data / "nbsignatures.db",
-        *((type(home)(named),) if named else ()),
+        *((type(home)(config),) if config else ()),
         home / ".jupyter",
         *([home / ".config" / "jupyter", *map(type(home), SHARED_SETTINGS)] if platform != "win32" else []),
         type(home)(sys.prefix) / "etc" / "jupyter",
@@ -62,8 +62,8 @@ def jupyter_private_places(environ: Mapping[str, str], home: P, platform: str) -
 
 
 def _jupyter_data_folder(environ: Mapping[str, str], home: P, platform: str) -> P:
-    if named := environ.get("JUPYTER_DATA_DIR"):
-        return type(home)(named)
+    if folder := environ.get("JUPYTER_DATA_DIR"):
+        return type(home)(folder)
     platform_dirs = environ.get("JUPYTER_PLATFORM_DIRS", "").lower() in TRUE_WORDS
     if platform == "darwin":
         return home / "Library" / ("Application Support/Jupyter" if platform_dirs else "Jupyter")
@@ -75,7 +75,7 @@ def _jupyter_data_folder(environ: Mapping[str, str], home: P, platform: str) -> 
 
 
 def expanded(text: str) -> Path:
-    """A path as a person gives it, with `~` for a home. ConfigError if there is no such user."""
+    """A path as a person writes it, with `~` for a home. ConfigError if there is no such user."""
     try:
         return Path(text).expanduser()
     except RuntimeError as error:
@@ -85,9 +85,9 @@ def expanded(text: str) -> Path:
 
 
 def user_home() -> Path | None:
-    """The user's home; None if there is none: no HOME and an unknown user, or `/` that we may not write to.
+    """The user's home. None if HOME is not set and the user is unknown, or if the home is `/` and we may not write to it.
 
-    The last is what containers give to a user whom they do not know.
+    Containers give that home to users they do not know.
     """
     try:
         home = Path.home()
@@ -97,21 +97,21 @@ def user_home() -> Path | None:
 
 
 def temporary_home() -> Path:
-    """What stands in for a home that is not there. The same at every start, for this user alone."""
+    """The substitute for a missing home: the same folder at every start, for this user only."""
     user = f"-{os.getuid()}" if sys.platform != "win32" else ""
     return Path(tempfile.gettempdir()) / f"{NAME}{user}"
 
 
 def home_folder() -> Path:
-    """The user's home, or where its substitute is."""
+    """The user's home, or its substitute."""
     return user_home() or temporary_home()
 
 
 def give_home(environ: MutableMapping[str, str]) -> str:
-    """If the user has no home, make the substitute and let this process and its children take it for one.
+    """If the user has no home, create the substitute, and make it the home of this process and its children.
 
-    A sentence about it; empty if there is a home. Others may write to the folder for temporary files, so ConfigError
-    unless ours is ours.
+    Returns a sentence about it; empty if there is a home. Others may write to the folder for temporary files, so ConfigError
+    if somebody else has created the substitute.
     """
     if user_home() is not None:
         return ""
@@ -135,9 +135,9 @@ def give_home(environ: MutableMapping[str, str]) -> str:
 
 
 def choose_workspace(folder: Path | None, home: Path, environ: Mapping[str, str]) -> tuple[Path, str]:
-    """The workspace of a program that was started in `folder` and told of none, and a sentence if it is another folder.
+    """The workspace of a program that was started in `folder` without naming one, and a sentence if it is another folder.
 
-    Clients start their servers anywhere: in `/`, in the home, in a folder of the system. Nobody means those.
+    Clients start their servers anywhere: in `/`, in the home, in a folder of the system. None of these is meant as a workspace.
     """
     if folder is not None and not is_too_wide(folder, home, environ):
         return folder, ""
@@ -161,7 +161,7 @@ def is_whole_disk(folder: PurePath) -> bool:
 
 
 def working_folder() -> Path | None:
-    """Where this process was started; None if that folder is gone."""
+    """The current folder; None if it was deleted."""
     try:
         return Path.cwd()
     except FileNotFoundError:

@@ -7,7 +7,7 @@ PIECE_BYTES = 4096
 
 
 def read_line(descriptor: int) -> bytes:
-    """One line with its end, without taking anything of what follows; less at the end of the pipe."""
+    """One line with its newline. Nothing after it is read. At the end of the pipe the line may be incomplete."""
     line = bytearray()
     while not line.endswith(b"\n"):
         letter = os.read(descriptor, 1)
@@ -18,20 +18,20 @@ def read_line(descriptor: int) -> bytes:
 
 
 class EndOfPipe:
-    """Notices, by setting an event, when the other side of a pipe says something more or is gone."""
+    """Sets an event when the other side of a pipe writes something or closes it."""
 
     def __init__(self, descriptor: int, noticed: threading.Event) -> None:
         self._descriptor = descriptor
         self._noticed = noticed
         self.is_silent_end = False
-        """Whether the other side went without a word."""
-        # Not with a buffered reader, whose lock would be held when the interpreter ends.
+        """Whether the other side closed the pipe without writing anything."""
+        # A buffered reader would hold its lock when the interpreter ends, so the descriptor is read directly.
         threading.Thread(target=self._read, name="end-of-pipe", daemon=True).start()
 
     def _read(self) -> None:
         try:
             self.is_silent_end = not os.read(self._descriptor, PIECE_BYTES)
         except OSError:
-            # Windows tells the end of a pipe as a failure.
+            # Windows reports the end of a pipe as an error.
             self.is_silent_end = True
         self._noticed.set()

@@ -1,4 +1,4 @@
-"""What cellwright asks of an operating system."""
+"""The port to the operating system."""
 
 import os
 import time
@@ -16,25 +16,25 @@ LOCK_LOOK_SECONDS = 0.01
 
 
 class Apart(TypedDict, total=False):
-    """Arguments for starting a child."""
+    """Arguments of `subprocess.Popen` for a child that our terminal's Ctrl-C does not reach."""
 
     start_new_session: bool
     creationflags: int
 
 
 class Beneath(ABC):
-    """What lies below a folder, opened name by name and never through a link. Paths are relative, `/` between names.
+    """What is below a folder, opened name by name and never through a link. Paths are relative, with `/` between names.
 
-    Whoever swaps a folder for a link to somewhere else meanwhile makes it vanish, no more. OSError for what cannot be opened.
+    If somebody replaces a folder by a link meanwhile, opening fails and nothing outside is read. OSError if something cannot be opened.
     """
 
     @abstractmethod
     def open_file(self, relative: str) -> int:
-        """A descriptor for reading. A pipe is opened without waiting for its other end."""
+        """A descriptor for reading. Opening a pipe does not wait for its other end."""
 
     @abstractmethod
     def folder(self, relative: str) -> AbstractContextManager[int | str]:
-        """A folder (`""` is the one at the top) as `os.scandir` takes it."""
+        """A folder (`""` is the top) in the form that `os.scandir` takes."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -49,8 +49,8 @@ class Beneath(ABC):
 class Machine(ABC):
     """One operating system."""
 
-    # Whose files these are. On Windows a file in the user's profile is protected by the list of rights that it inherits from
-    # there, and modes say nothing: there everything counts as ours and private.
+    # Ownership of files. On Windows a file in the user's profile is protected by the access rights that it inherits from there,
+    # and modes mean nothing: every file counts as ours and private.
 
     @abstractmethod
     def is_own(self, status: os.stat_result) -> bool:
@@ -58,24 +58,24 @@ class Machine(ABC):
 
     @abstractmethod
     def open_to_others(self, status: os.stat_result) -> bool:
-        """Whether anybody else may do anything with the file."""
+        """Whether anybody else has any access to the file."""
 
     @abstractmethod
     def others_may_write(self, status: os.stat_result) -> bool: ...
 
     @abstractmethod
     def may_write(self, status: os.stat_result) -> bool:
-        """Whether we may write the file, by its mode alone: asking the system for each of many files takes longer."""
+        """Whether we may write the file, judged by its mode: asking the system for each of many files takes longer."""
 
     @abstractmethod
     def keep_private(self, path: Path) -> None:
-        """Close a file or folder to everybody else."""
+        """Make a file or folder inaccessible to other users."""
 
     @abstractmethod
     def take_after(self, path: Path, status: os.stat_result) -> None:
-        """Give a file the owner, as far as we may, and the mode that another one has."""
+        """Give a file the mode of another one, and its owner if we may."""
 
-    # Files that last, and files that are shared.
+    # Durable files and shared files.
 
     @abstractmethod
     def sync_folder(self, folder: Path) -> None:
@@ -83,45 +83,45 @@ class Machine(ABC):
 
     @abstractmethod
     def replace(self, draft: Path, file: Path) -> None:
-        """Give a finished draft the name of a file, in the place of what has that name. OSError if that cannot be."""
+        """Rename a finished draft to `file`, replacing what is there. OSError if that fails."""
 
     @abstractmethod
     def name_anew(self, draft: Path, file: Path) -> bool:
-        """Give a finished draft a name that nobody has; False if somebody has it, who keeps it."""
+        """Rename a finished draft to `file`. False, and nothing changes, if there is such a file."""
 
     @abstractmethod
-    def exchange(self, one: Path, other: Path) -> bool:
-        """Swap two files that exist, in one step. False where the system or the file system cannot."""
+    def exchange(self, first: Path, second: Path) -> bool:
+        """Swap two existing files in one step. False if the system or the file system cannot do that."""
 
     @abstractmethod
     def lock(self, folder: Path, seconds: float) -> AbstractContextManager[None]:
-        """Keep other processes that ask for the same lock waiting. TimeoutError if one holds it for longer than `seconds`.
+        """Hold a lock of the folder between processes. TimeoutError if another process holds it for longer than `seconds`.
 
-        The system lets go of it when a process dies.
+        The system releases it when a process dies.
         """
 
     @abstractmethod
     def file_system(self, folder: Path) -> str:
-        """The type of the file system that holds the folder, as `nfs4`; `network` if no more is known; empty if nothing is."""
+        """The type of the folder's file system, such as `nfs4`; `network` if only that is known; empty if nothing is known."""
 
     @abstractmethod
     def open_plain(self, path: str) -> int:
-        """A descriptor for reading a file that is not itself a link. OSError for a link; a pipe keeps nobody waiting."""
+        """A descriptor for reading a file that is not itself a link. OSError for a link. Opening a pipe does not wait."""
 
     @abstractmethod
     def beneath(self, root: str) -> Beneath:
-        """What lies below this folder, which itself may be a link."""
+        """What is below this folder, which itself may be a link."""
 
     @abstractmethod
     def read_into(self, descriptor: int, room: memoryview) -> int:
-        """Read as far as there is room; how many bytes that were."""
+        """Read into the buffer. Returns how many bytes were read."""
 
     # Processes.
 
     @property
     @abstractmethod
     def apart(self) -> Apart:
-        """Arguments for a child that a Ctrl-C at our terminal is not for."""
+        """Arguments for a child that Ctrl-C at our terminal must not reach."""
 
     @abstractmethod
     def is_alive(self, pid: int) -> bool:
@@ -129,60 +129,60 @@ class Machine(ABC):
 
     @abstractmethod
     def parent_watch(self) -> Callable[[], bool]:
-        """A question that can be asked again and again: does the process that started us still run?"""
+        """A function that says whether the process that started us still runs."""
 
     @abstractmethod
     def hold_descendants(self) -> bool:
-        """From now on, whatever our descendants start stays ours to end, also when a parent in between has died.
+        """Keep all descendants reachable from now on, also those whose parent has died, so that we can end them.
 
-        False where the system has no way to do it; then only those are found again that were seen in time.
+        False if the system cannot do that; then orphans are only found if they were seen before their parent died.
         """
 
-    # Being told to stop.
+    # Requests to stop.
 
     @abstractmethod
     def on_stop(self, callback: Callable[[], None], loop: "asyncio.AbstractEventLoop | None" = None) -> None:
-        """Call back when a person or the system wants this program to end; on the loop, if one is given."""
+        """Call back when a person or the system wants this program to end; on the event loop, if there is one."""
 
     @abstractmethod
     def prepare_listening(self, bound: "socket.socket") -> None:
-        """Before a socket is bound: a port is ours alone, and free again as soon as we have ended."""
+        """Set options before a socket is bound: nobody else can share the port, and it is free again as soon as we have ended."""
 
-    # Limits of a process that looks at foreign content, and of a thread that works in the background.
+    # Limits of a process that reads foreign content, and of a background thread.
 
     @abstractmethod
     def confine(self, memory_bytes: int) -> None:
-        """For the rest of this process's life: others come first, and memory has an end."""
+        """Lower the priority of this process and limit its memory, for the rest of its life."""
 
     @abstractmethod
     def sealed(self, seconds: float) -> AbstractContextManager[None]:
-        """Meanwhile the system ends this process after that time without its help, and it can open no files.
+        """Inside the context this process cannot open files, and the system ends it after that time, even if it hangs.
 
-        On Windows native code could still open files, and the time is that of the processor.
+        On Windows native code could still open files, and processor time counts.
         """
 
     @abstractmethod
     def is_time_up(self, status: int) -> bool:
-        """Whether a process that ended with this status was ended by `sealed`."""
+        """Whether a process with this exit status was ended by `sealed`."""
 
     @abstractmethod
-    def room_for_files(self, wanted: int) -> int:
-        """How many files and sockets this process may have open, up to `wanted`, after asking the system for that many."""
+    def room_for_files(self, count: int) -> int:
+        """Ask the system to let this process open `count` files and sockets. Returns how many it may open, at most `count`."""
 
     @abstractmethod
     def give_memory_back(self) -> None:
-        """From now on, what this process frees goes back to the system, where its allocator would keep it for later.
+        """Make the allocator return freed memory to the system instead of keeping it.
 
-        Asked for before threads are made. What the user has set for the allocator stays.
+        Called before threads are started. The user's own settings for the allocator are kept.
         """
 
     @abstractmethod
     def step_back(self) -> None:
-        """Let all other threads of this process come before the one that calls this."""
+        """Give the calling thread a lower priority than all other threads of this process."""
 
 
 def wait_for(attempt: Callable[[], bool], seconds: float) -> None:
-    """Try until it succeeds. TimeoutError if it does not in time."""
+    """Repeat the attempt until it succeeds. TimeoutError if it does not in time."""
     end = time.monotonic() + seconds
     while not attempt():
         if time.monotonic() > end:

@@ -26,11 +26,11 @@ _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _NICENESS = 5
 _BACKGROUND_NICENESS = 10
 GRACE_SECONDS = 1.0
-"""How much later than the time itself the alarm comes: whoever waits for the answer ends us first, unless they are gone."""
+"""The alarm comes this much after the time is up, so that the waiting process, if it still exists, can end us first."""
 
 _NO_SECOND_NAMES = frozenset((errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS))
 _MOST_FILES_OF_MACOS = 10_240
-"""It answers that there is no limit, and refuses to set none."""
+"""macOS reports that there is no limit, but refuses to set none."""
 _SET_CHILD_SUBREAPER = 36
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -38,11 +38,11 @@ _MOUNTS = Path("/proc/self/mountinfo")
 _LARGE = 256 * 1024
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _LEAN = ((_ARENA_MAX, 2), (_MMAP_THRESHOLD, _LARGE), (_TRIM_THRESHOLD, 16 * _LARGE))
-"""For glibc: two pools, pages of their own for large pieces, and little that is kept at the end of a pool."""
+"""For glibc: two arenas, separate pages for large allocations, and little free memory kept at the end of an arena."""
 
 
 class PosixBeneath(Beneath):
-    """Opened from the folder above, one after the other. The folder of the last file stays open for the next."""
+    """Each name is opened relative to the folder above it. The folder of the last file stays open for the next one."""
 
     def __init__(self, root: str) -> None:
         self._root = os.open(root, _FOLDER)
@@ -51,7 +51,7 @@ class PosixBeneath(Beneath):
     def open_file(self, relative: str) -> int:
         folder, _, name = relative.rpartition("/")
         if self._last is None or self._last[0] != folder:
-            self._forget()
+            self._close_last()
             self._last = (folder, self._open_folder(folder))
         return os.open(name, _FILE, dir_fd=self._last[1])
 
@@ -64,23 +64,23 @@ class PosixBeneath(Beneath):
             os.close(descriptor)
 
     def _open_folder(self, relative: str) -> int:
-        # Opened anew, not duplicated: two that list one description would share their place in it.
-        here = os.open(".", _FOLDER, dir_fd=self._root)
+        # Opened again instead of duplicated: two listings of a duplicated descriptor would share their position.
+        folder = os.open(".", _FOLDER, dir_fd=self._root)
         for name in relative.split("/") if relative else ():
             try:
-                deeper = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=here)
+                child = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
             finally:
-                os.close(here)
-            here = deeper
-        return here
+                os.close(folder)
+            folder = child
+        return folder
 
-    def _forget(self) -> None:
+    def _close_last(self) -> None:
         if self._last is not None:
             os.close(self._last[1])
             self._last = None
 
     def close(self) -> None:
-        self._forget()
+        self._close_last()
         os.close(self._root)
 
 
@@ -95,7 +95,7 @@ class PosixMachine(Machine):
         return bool(status.st_mode & 0o022)
 
     def may_write(self, status: os.stat_result) -> bool:
-        user, groups = _identity()
+        user, groups = _user_and_groups()
         if user == 0:
             return True
         if status.st_uid == user:
@@ -107,7 +107,7 @@ class PosixMachine(Machine):
 
     def take_after(self, path: Path, status: os.stat_result) -> None:
         with suppress(PermissionError):
-            # Run with sudo, the file stays the user's.
+            # If we run with sudo, the file stays the user's.
             os.chown(path, status.st_uid, status.st_gid)
         path.chmod(stat.S_IMODE(status.st_mode))
 
@@ -127,7 +127,7 @@ class PosixMachine(Machine):
         except FileExistsError:
             return False
         except OSError as error:
-            # File systems of sticks and cards give a file one name only.
+            # Some file systems, such as those of USB sticks, have no hard links.
             if error.errno not in _NO_SECOND_NAMES:
                 raise
             if file.exists():
@@ -135,22 +135,22 @@ class PosixMachine(Machine):
             draft.rename(file)
         return True
 
-    def exchange(self, one: Path, other: Path) -> bool:
-        call = _renameat2()
-        if call is None:
+    def exchange(self, first: Path, second: Path) -> bool:
+        rename = _renameat2()
+        if rename is None:
             return False
-        if call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        if rename(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE) == 0:
             return True
         import ctypes  # noqa: PLC0415 - loaded by then
 
         code = ctypes.get_errno()
         if code in {errno.EINVAL, *_NO_SECOND_NAMES}:
             return False
-        raise OSError(code, os.strerror(code), str(one))
+        raise OSError(code, os.strerror(code), str(first))
 
     @contextmanager
     def lock(self, folder: Path, seconds: float) -> Generator[None]:
-        # Of the folder itself, so that no file is left behind. Closing it lets go.
+        # The folder itself is locked, so that no file is left behind. Closing it releases the lock.
         descriptor = os.open(folder, _FOLDER)
 
         def take() -> bool:
@@ -194,7 +194,7 @@ class PosixMachine(Machine):
         except ProcessLookupError:
             return False
         except (PermissionError, OverflowError):
-            # Somebody else's; or a number that no process can have.
+            # A process of somebody else, or a number that no process can have.
             return pid < 1 << 31
         return True
 
@@ -211,7 +211,7 @@ class PosixMachine(Machine):
 
     def on_stop(self, callback: Callable[[], None], loop: "asyncio.AbstractEventLoop | None" = None) -> None:
         for number in _STOPPING:
-            # `nohup` asks us to live on when the terminal goes.
+            # With `nohup` the program goes on when the terminal is closed.
             if number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
                 continue
             if loop is None:
@@ -227,32 +227,32 @@ class PosixMachine(Machine):
     def confine(self, memory_bytes: int) -> None:
         os.nice(_NICENESS)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        # macOS knows the limit but refuses to set it below what is mapped already.
+        # macOS has this limit, but refuses to set it below what is already mapped.
         if sys.platform == "linux":
             resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
 
     @contextmanager
     def sealed(self, seconds: float) -> Generator[None]:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        # The default action of the alarm needs no interpreter, so it also ends a parser that never returns.
+        # The default action of the alarm does not need the interpreter, so it also ends a parser that never returns.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, seconds + GRACE_SECONDS)
-        # Descriptors that are open already, our pipes, are not touched by the limit.
+        # The limit does not affect descriptors that are already open, such as our pipes.
         resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
         try:
             yield
         finally:
-            _limit_files(soft, hard)
+            _restore_file_limit(soft, hard)
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def is_time_up(self, status: int) -> bool:
         return status == -signal.SIGALRM
 
-    def room_for_files(self, wanted: int) -> int:
+    def room_for_files(self, count: int) -> int:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if soft == resource.RLIM_INFINITY or soft >= wanted:
-            return wanted
-        room = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        if soft == resource.RLIM_INFINITY or soft >= count:
+            return count
+        room = count if hard == resource.RLIM_INFINITY else min(count, hard)
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (room, hard))
         except (ValueError, OSError):
@@ -263,38 +263,38 @@ class PosixMachine(Machine):
         set_allocator = _mallopt()
         if set_allocator is None or any(name.startswith("MALLOC_") for name in os.environ):
             return
-        # By itself it makes pools for every few threads and keeps pieces of up to 32 MB in them: a few large requests in a row
-        # left hundreds of megabytes that nobody had any use for.
-        for what, value in _LEAN:
-            set_allocator(what, value)
+        # By default it has an arena for every few threads and keeps freed blocks of up to 32 MB in them: after a few large requests
+        # hundreds of megabytes stayed unused.
+        for parameter, value in _LEAN:
+            set_allocator(parameter, value)
 
     def step_back(self) -> None:
-        # Linux alone has priorities of single threads.
+        # Only Linux has priorities of single threads.
         if sys.platform == "linux":
             import threading  # noqa: PLC0415
 
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _BACKGROUND_NICENESS)
 
 
-def _limit_files(soft: int, hard: int) -> None:
+def _restore_file_limit(soft: int, hard: int) -> None:
     if sys.platform == "darwin" and soft == resource.RLIM_INFINITY:
         soft = _MOST_FILES_OF_MACOS
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def file_system_in(folder: Path, mounts: str) -> str:
-    """The type of the file system that holds the folder, by what Linux tells of its mounts."""
-    known: list[tuple[str, str]] = []
+    """The type of the folder's file system, given the text of Linux's `mountinfo`."""
+    mount_points: list[tuple[str, str]] = []
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         _, _, _, _, mounted, *_ = [*before.split(" "), "", "", "", "", ""]
         point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), mounted)
-        known.append((point, after.split(" ")[0]))
-    return nearest_mount(folder, known)
+        mount_points.append((point, after.split(" ")[0]))
+    return nearest_mount(folder, mount_points)
 
 
 def nearest_mount(folder: Path, mounts: list[tuple[str, str]]) -> str:
-    """The type of the mount that is nearest above the folder. The last one wins among equals: it covers the earlier."""
+    """The type of the nearest mount above the folder. Among equal mount points the last one wins, because it hides the others."""
     best = ("", -1)
     for point, kind in mounts:
         depth = len(PurePosixPath(point).parts)
@@ -304,7 +304,7 @@ def nearest_mount(folder: Path, mounts: list[tuple[str, str]]) -> str:
 
 
 @cache
-def _identity() -> tuple[int, frozenset[int]]:
+def _user_and_groups() -> tuple[int, frozenset[int]]:
     return os.geteuid(), frozenset(os.getgroups())
 
 
@@ -313,11 +313,11 @@ def _mallopt() -> Any:  # noqa: ANN401 - a function of the C library
         return None
     import ctypes  # noqa: PLC0415 - not needed by most who load this
 
-    call = getattr(ctypes.CDLL(None), "mallopt", None)
-    if call is not None:
-        call.argtypes = [ctypes.c_int, ctypes.c_int]
-        call.restype = ctypes.c_int
-    return call
+    function = getattr(ctypes.CDLL(None), "mallopt", None)
+    if function is not None:
+        function.argtypes = [ctypes.c_int, ctypes.c_int]
+        function.restype = ctypes.c_int
+    return function
 
 
 @cache
@@ -326,8 +326,8 @@ def _renameat2() -> Any:  # noqa: ANN401 - a function of the C library
         return None
     import ctypes  # noqa: PLC0415 - not needed by most who load this
 
-    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if call is not None:
-        call.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
-        call.restype = ctypes.c_int
-    return call
+    function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if function is not None:
+        function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+        function.restype = ctypes.c_int
+    return function

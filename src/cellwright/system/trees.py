@@ -1,4 +1,4 @@
-"""Processes and what they started."""
+"""Processes and their descendants."""
 
 import contextlib
 import time
@@ -13,20 +13,20 @@ MOST_LEVELS = 6
 
 
 class Descendants:
-    """Everything below this process. Where the system loses sight of orphans, those stay known that were seen in time."""
+    """All descendants of this process. If the system does not keep orphans reachable, those are remembered that `look` has seen."""
 
     def __init__(self, *, held: bool) -> None:
-        """`held` says that the system shows us orphans as children of our own."""
+        """`held` says whether the system makes orphans our own children."""
         self._held = held
         self._seen: set[psutil.Process] = set()
 
     def look(self) -> None:
-        """Remember who is there, where that is needed."""
+        """Remember the present descendants, if that is needed."""
         if not self._held:
             self._seen = self._living()
 
     def end(self, seconds: float) -> bool:
-        """Kill them all, and who they start meanwhile. False if some still live after that time."""
+        """Kill them all, and those that they start meanwhile. False if some are still alive after that time."""
         import psutil  # noqa: PLC0415 - takes a while to load
 
         deadline = time.monotonic() + seconds
@@ -40,31 +40,31 @@ class Descendants:
     def _living(self) -> "set[psutil.Process]":
         import psutil  # noqa: PLC0415 - takes a while to load
 
-        # `is_running` also compares when the process began: a number that was given to another one does not count.
-        known = {process for process in self._seen if process.is_running()}
-        return known.union(psutil.Process().children(recursive=True))
+        # `is_running` also compares the start time, so a pid that now belongs to another process does not count.
+        remembered = {process for process in self._seen if process.is_running()}
+        return remembered.union(psutil.Process().children(recursive=True))
 
 
 def commands_above() -> Iterator[tuple[str, ...]]:
-    """The command lines of the process that started us, of the one that started that, and so on, as far as they can be seen."""
+    """The command lines of our parent process, of its parent, and so on, as far as they can be read."""
     import psutil  # noqa: PLC0415 - takes a while to load
 
     process = psutil.Process()
-    # On Windows, programs of packages and interpreters of environments start the real ones: a few of those lie in between.
+    # On Windows there are a few launchers in between: scripts of packages and interpreters of environments start the real ones.
     for _level in range(MOST_LEVELS):
         try:
-            above = process.parent()
-            if above is None:
+            parent = process.parent()
+            if parent is None:
                 return
-            words = tuple(above.cmdline())
+            words = tuple(parent.cmdline())
         except psutil.Error:
             return
         yield words
-        process = above
+        process = parent
 
 
 def end_tree(pid: int, seconds: float) -> None:
-    """Kill a process and all below it."""
+    """Kill a process and all its descendants."""
     import psutil  # noqa: PLC0415 - takes a while to load
 
     try:

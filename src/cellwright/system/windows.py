@@ -1,7 +1,7 @@
 """Windows.
 
-Private files are those in the user's profile (`%LOCALAPPDATA%`): the rights that they inherit from it let in the user, the
-system and its administrators, and nobody else. Modes mean nothing here, so they are neither set nor looked at.
+Private files are those in the user's profile (`%LOCALAPPDATA%`): the access rights that they inherit from it allow the user, the
+system and its administrators, and nobody else. Modes mean nothing here, so they are neither set nor read.
 """
 
 import errno
@@ -29,14 +29,14 @@ _NEW_PROCESS_GROUP = 0x200
 _NO_WINDOW = 0x0800_0000
 _READ_ONLY_MODE = 0o200
 _OUT_OF_QUOTA = 1816
-"""How a process ends whose job has used up its time."""
+"""The exit status of a process whose job has used up its time."""
 
 _BINARY: int = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
 _PREFIXES = (("\\\\?\\UNC\\", "\\\\"), ("\\\\?\\", ""))
 
 
 class WindowsBeneath(Beneath):
-    """There is no opening from a folder on: a file is opened by its path, and must then be where that path says."""
+    """A file cannot be opened relative to a folder here: it is opened by its path, and then its real path must be the same."""
 
     def __init__(self, root: str, api: "WindowsApi") -> None:
         self._root = os.path.realpath(root)
@@ -48,8 +48,8 @@ class WindowsBeneath(Beneath):
     @contextmanager
     def folder(self, relative: str) -> Generator[int | str]:
         path = self._path(relative)
-        if not _same(os.path.realpath(path), path):
-            raise _led_away(path)
+        if not _same_path(os.path.realpath(path), path):
+            raise _link_error(path)
         yield path
 
     def _path(self, relative: str) -> str:
@@ -61,14 +61,14 @@ class WindowsBeneath(Beneath):
 
 class WindowsMachine(Machine):
     def __init__(self, api: "WindowsApi | None" = None) -> None:
-        self._given_api = api
+        self._custom_api = api
         self._job = 0
         self._memory_bytes: int | None = None
 
     @cached_property
     def _api(self) -> "WindowsApi":
-        if self._given_api is not None:
-            return self._given_api
+        if self._custom_api is not None:
+            return self._custom_api
         from cellwright.system.windows_api import WindowsApi  # noqa: PLC0415 - most commands need none of it
 
         return WindowsApi()
@@ -99,21 +99,21 @@ class WindowsMachine(Machine):
         del folder
 
     def replace(self, draft: Path, file: Path) -> None:
-        refused: list[PermissionError] = []
+        refusals: list[PermissionError] = []
 
         def attempt() -> bool:
             try:
                 self._api.replace(draft, file)
             except PermissionError as error:
-                refused.append(error)
+                refusals.append(error)
                 return False
             return True
 
-        # Whoever has the file open, be it to look for viruses, keeps it from being replaced, mostly for a moment.
+        # A file that another program, such as a virus scanner, has open cannot be replaced. That mostly takes only a moment.
         try:
             wait_for(attempt, REPLACE_SECONDS)
         except TimeoutError:
-            raise refused[-1] from None
+            raise refusals[-1] from None
 
     def name_anew(self, draft: Path, file: Path) -> bool:
         try:
@@ -122,13 +122,13 @@ class WindowsMachine(Machine):
             return False
         return True
 
-    def exchange(self, one: Path, other: Path) -> bool:
-        del one, other
+    def exchange(self, first: Path, second: Path) -> bool:
+        del first, second
         return False
 
     @contextmanager
     def lock(self, folder: Path, seconds: float) -> Generator[None]:
-        # A folder cannot be locked here, so a file in it is. It stays: who deletes it would take away a lock that others wait for.
+        # A folder cannot be locked here, so a file in it is. It is never deleted, because others may wait for its lock.
         descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | _BINARY, 0o600)
         try:
             wait_for(lambda: self._api.lock_first_byte(descriptor), seconds)
@@ -166,7 +166,7 @@ class WindowsMachine(Machine):
     def parent_watch(self) -> Callable[[], bool]:
         import psutil  # noqa: PLC0415 - takes a while to load
 
-        # The number of the parent stays what it was, and may be another process's later: psutil also compares when it began.
+        # The parent's pid never changes, and may belong to another process later. psutil also compares the start time.
         try:
             return psutil.Process(os.getppid()).is_running
         except psutil.NoSuchProcess:
@@ -177,7 +177,7 @@ class WindowsMachine(Machine):
         return True
 
     def _join_job(self) -> None:
-        """Be in a job of our own: its only handle is ours, so all that is in it ends when we do."""
+        """Put this process into a job of its own. We have its only handle, so all its processes end when we do."""
         if not self._job:
             self._job = self._api.new_job()
             self._api.limit_job(self._job)
@@ -198,7 +198,7 @@ class WindowsMachine(Machine):
     def prepare_listening(self, bound: "socket.socket") -> None:
         import socket  # noqa: PLC0415 - loaded by then
 
-        # SO_REUSEADDR would let any other program take the port away from us; without it, it is free at once all the same.
+        # With SO_REUSEADDR any other program could take over the port; it is free at once after our end even without that.
         bound.setsockopt(socket.SOL_SOCKET, getattr(socket, "SO_EXCLUSIVEADDRUSE", -5), 1)
 
     def confine(self, memory_bytes: int) -> None:
@@ -208,7 +208,7 @@ class WindowsMachine(Machine):
 
     @contextmanager
     def sealed(self, seconds: float) -> Generator[None]:
-        # The limit counts from the beginning of the process.
+        # The limit counts from the start of the process.
         self._limit(os.times().user + seconds + GRACE_SECONDS)
         try:
             yield
@@ -222,23 +222,23 @@ class WindowsMachine(Machine):
     def is_time_up(self, status: int) -> bool:
         return status == _OUT_OF_QUOTA
 
-    def room_for_files(self, wanted: int) -> int:
-        # Sockets are handles there, of which a process may have sixteen million.
-        return wanted
+    def room_for_files(self, count: int) -> int:
+        # Sockets are handles here, of which a process may have sixteen million.
+        return count
 
     def give_memory_back(self) -> None:
-        """The heap of Windows does."""
+        """Nothing to do: the heap of Windows does that by itself."""
 
     def step_back(self) -> None:
         self._api.lower_thread_priority()
 
 
 def open_in_place(path: str, api: "WindowsApi") -> int:
-    """Open a file for reading; ELOOP if a link on the way led to another place than the path says."""
+    """Open a file for reading. ELOOP if a link led to another file than the path says."""
     descriptor = os.open(path, os.O_RDONLY | _BINARY)
     try:
-        if not _same(_without_prefix(api.final_path(descriptor)), path):
-            raise _led_away(path)
+        if not _same_path(_without_prefix(api.final_path(descriptor)), path):
+            raise _link_error(path)
     except OSError:
         os.close(descriptor)
         raise
@@ -246,16 +246,16 @@ def open_in_place(path: str, api: "WindowsApi") -> int:
 
 
 def _without_prefix(path: str) -> str:
-    """A path as people write it: the system puts a mark in front that lifts limits."""
+    """The path without the prefix that the system adds to lift limits of paths."""
     for prefix, plain in _PREFIXES:
         if path.startswith(prefix):
             return plain + path.removeprefix(prefix)
     return path
 
 
-def _same(path: str, other: str) -> bool:
+def _same_path(path: str, other: str) -> bool:
     return os.path.normcase(path) == os.path.normcase(other)
 
 
-def _led_away(path: str) -> OSError:
+def _link_error(path: str) -> OSError:
     return OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)

@@ -1,4 +1,4 @@
-"""The calls of Windows that Python has no names for. What they are for stands in `windows.py`."""
+"""Functions of Windows that Python does not have. `windows.py` says what they are used for."""
 
 import ctypes
 import importlib
@@ -44,10 +44,10 @@ class _ExtendedLimits(ctypes.Structure):
 
 
 class WindowsApi:
-    """Handles are numbers. OSError if the system refuses."""
+    """Handles are numbers. OSError if a call fails."""
 
     def __init__(self) -> None:
-        # By name: type checkers of other systems know neither.
+        # Looked up by name, because type checkers on other systems know neither.
         self._kernel: Any = vars(ctypes)["WinDLL"]("kernel32", use_last_error=True)
         self._msvcrt: Any = importlib.import_module("msvcrt")
         self._kernel.CreateJobObjectW.restype = ctypes.c_void_p
@@ -60,13 +60,13 @@ class WindowsApi:
         return result
 
     def new_job(self) -> int:
-        """A job holds processes together: what they start belongs to it too, and all end when its last handle is closed."""
+        """Create a job, a group of processes. Their children belong to it too, and all end when its last handle is closed."""
         return self._checked(self._kernel.CreateJobObjectW(None, None))
 
     def limit_job(
         self, job: int, *, seconds: float | None = None, memory_bytes: int | None = None, low_priority: bool = False
     ) -> None:
-        """Set all limits of a job anew. `seconds` are those of the processor, for each of its processes."""
+        """Set all limits of a job. `seconds` is processor time, for each of its processes."""
         limits = _ExtendedLimits()
         flags = _LIMIT_KILL_ON_CLOSE
         if seconds is not None:
@@ -91,14 +91,14 @@ class WindowsApi:
         self._checked(self._kernel.AssignProcessToJobObject(ctypes.c_void_p(job), process))
 
     def final_path(self, descriptor: int) -> str:
-        """Where an open file really is, once all links are followed."""
+        """The real path of an open file, with all links resolved."""
         text = ctypes.create_unicode_buffer(_LONGEST_PATH)
         handle = ctypes.c_void_p(self._msvcrt.get_osfhandle(descriptor))
         self._checked(self._kernel.GetFinalPathNameByHandleW(handle, text, _LONGEST_PATH, 0))
         return text.value
 
     def replace(self, draft: Path, file: Path) -> None:
-        """PermissionError while anybody has one of the two open."""
+        """PermissionError while any program has one of the two open."""
         draft.replace(file)
 
     def rename(self, draft: Path, file: Path) -> None:
@@ -106,11 +106,11 @@ class WindowsApi:
         draft.rename(file)
 
     def is_network_drive(self, drive: str) -> bool:
-        """Whether a drive, as `Z:\\`, is one of another machine."""
+        """Whether a drive, such as `Z:\\`, is on another machine."""
         return self._kernel.GetDriveTypeW(ctypes.c_wchar_p(drive)) == _DRIVE_REMOTE
 
     def lock_first_byte(self, descriptor: int) -> bool:
-        """Lock a file until its descriptor is closed; False if somebody else has it locked."""
+        """Lock a file until its descriptor is closed. False if another process has locked it."""
         try:
             self._msvcrt.locking(descriptor, _LOCK_WITHOUT_WAITING, 1)
         except OSError:

@@ -1,1 +1,1 @@
-"""Work on foreign content that may take long, take much memory or crash: done in a few processes that can be killed."""
+"""Work on foreign content may take long, need much memory or crash, so it is done in a few processes that can be killed."""

@@ -1,4 +1,4 @@
-"""What the worker process may not do: reach the network, start processes, open files, eat the machine, or go on for ever."""
+"""Limits of a worker process: it may not reach the network, start processes, open files, use up the machine, or run for ever."""
 
 import sys
 
@@ -25,7 +25,7 @@ REFUSED_EVENTS = frozenset(
 
 
 class Refused(RuntimeError):
-    """Something in the worker tried what foreign content never needs."""
+    """Code in the worker tried something that foreign content never needs."""
 
 
 def _refuse(event: str, _arguments: tuple[object, ...]) -> None:
@@ -34,6 +34,6 @@ def _refuse(event: str, _arguments: tuple[object, ...]) -> None:
 
 
 def confine(memory_bytes: int) -> None:
-    """For the rest of this process's life."""
+    """Apply the limits to this process, for the rest of its life."""
     sys.addaudithook(_refuse)
     machine.confine(memory_bytes)

@@ -1,4 +1,4 @@
-"""Notebooks as texts and texts as notebooks, in a worker process where they are large: a text can be made to take very long."""
+"""Converts notebooks to text and back. Large ones are converted in a worker process, because a text can be made to take very long."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ from cellwright.workers.pool import SMALL, WorkerPool
 
 MOST_CELLS = 20_000
 CELL = 50
-"""What a cell counts for besides what is in it: a notebook of thousands of empty ones is not small."""
+"""What a cell counts in addition to its content: a notebook of thousands of empty cells is not small."""
 MOST_BYTES = 16 * 1024 * 1024
-"""Of a notebook that is made into text: the worker takes a multiple of it."""
+"""The largest notebook that is converted to text: the worker needs a multiple of it."""
 
 
 class Conversions:
@@ -27,17 +27,17 @@ class Conversions:
     async def write(
         self, notebook: Notebook, format_name: str, caller: str, *, measured: bool = True
     ) -> WrittenNotebook:
-        """The notebook as text; `measured`: with all that does not come back of it, not only what the format says itself."""
+        """The notebook as text. Its losses are what the text cannot give back; without `measured`, only those that the format reports."""
         size = size_of(notebook)
         if size < SMALL:
             if measured:
                 return written(notebook, format_name)
-            made = format_named(format_name).encode(notebook)
-            return WrittenNotebook(made.text, made.mime_type, list(made.losses))
-        taken = await asyncio.to_thread(weight, notebook)
-        if taken > MOST_BYTES:
+            encoded = format_named(format_name).encode(notebook)
+            return WrittenNotebook(encoded.text, encoded.mime_type, list(encoded.losses))
+        memory = await asyncio.to_thread(weight, notebook)
+        if memory > MOST_BYTES:
             raise LimitReached(
-                f"this notebook takes {taken:,} bytes of memory; at most {MOST_BYTES:,} are converted",
+                f"this notebook takes {memory:,} bytes of memory; at most {MOST_BYTES:,} are converted",
                 hint="clear its outputs first, or convert a part of it",
             )
         packed = await asyncio.to_thread(native.packed, notebook)
@@ -47,7 +47,7 @@ class Conversions:
         return WrittenNotebook(answer["text"], answer["mime_type"], answer["losses"])
 
     async def read(self, text: str, format_name: str, caller: str) -> Notebook:
-        """The notebook in a text. InvalidFormat if it is none; LimitReached if it has more cells than any notebook."""
+        """The notebook in a text. InvalidFormat if the text is no notebook; LimitReached if it has too many cells."""
         if len(text) < SMALL:
             notebook = format_named(format_name).decode(text)
         else:
@@ -62,21 +62,21 @@ class Conversions:
 
 
 def size_of(notebook: Notebook) -> int:
-    """About how many characters the notebook has, looked at no further than it takes to know that it is not small."""
+    """About how many characters the notebook has. Counting stops once it is known that the notebook is not small."""
     size = 0
     pending: list[object] = []
     for cell in notebook.cells:
         size += CELL + len(cell.source)
         pending += [cell.metadata, *cell.outputs]
         while pending and size < SMALL:
-            size += _size(pending.pop(), pending)
+            size += _own_size(pending.pop(), pending)
         if size >= SMALL:
             break
     return size
 
 
-def _size(value: object, pending: list[object]) -> int:
-    """What a value takes by itself; what is in it is put to what is looked at next."""
+def _own_size(value: object, pending: list[object]) -> int:
+    """The size of a value without the values inside it, which are added to `pending`."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, Mapping):

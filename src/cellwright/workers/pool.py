@@ -1,8 +1,8 @@
-"""The pool of worker processes: whatever takes long or much memory at the size of foreign content is done there.
+"""The pool of worker processes, for work on foreign content that may take long or need much memory.
 
     text = await pool.run(render, source=markdown, size=len(markdown), caller=call.principal.id)
 
-Small work is done at once, in this process: asking another one would cost more. Nothing is started before the first work that needs it.
+Small work is done in this process, because asking another one would cost more. A worker is started when it is first needed.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ MEMORY_BYTES = 1 << 30
 IDLE_SECONDS = 60.0
 SECONDS = 20.0
 SMALL = 16_384
-"""Work on fewer characters or bytes than this is done in our own process."""
+"""Work on fewer characters or bytes than this is done in this process."""
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
 class TooMuchWork(InvalidArgument):
-    """The content needs more memory, more nesting or more luck than a worker process has."""
+    """The content needs more memory or is nested more deeply than a worker process can bear, or it crashed the process."""
 
 
 class WorkerPool:
@@ -52,9 +52,9 @@ class WorkerPool:
         seconds: float = SECONDS,
         **arguments: Any,  # noqa: ANN401 - whatever the job takes, as JSON, text or bytes
     ) -> T:
-        """What the job makes of its arguments: here if `size` is small, else in a worker process.
+        """The job's answer. The job runs in this process if `size` is small, else in a worker process.
 
-        A job is a function of a module, as `workers.worker` says; its arguments and its answer are JSON, texts or bytes.
+        A job is a function at the top of a module, as described in `workers.worker`. Its arguments and its answer are JSON, texts or bytes.
         """
         if size < SMALL:
             work = job(**arguments)
@@ -76,23 +76,23 @@ class WorkerPool:
 
     @asynccontextmanager
     async def session(self, seconds: float, caller: str = "") -> AsyncGenerator["WorkerSession"]:
-        """A worker for several questions. TimeoutError when the time is up, the wait for a free process included."""
+        """A worker for several questions. TimeoutError when the time is up, which includes the wait for a free process."""
         deadline = asyncio.get_running_loop().time() + seconds
-        async with asyncio.timeout_at(deadline), self._slots.one_for(caller) as slot:
+        async with asyncio.timeout_at(deadline), self._slots.slot_for(caller) as slot:
             if slot.expiry is not None:
                 slot.expiry.cancel()
             try:
                 yield WorkerSession(self, slot, deadline)
             finally:
-                await self._leave(slot)
+                await self._retire(slot)
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The processes that are there now."""
+        """The processes that run now."""
         return tuple(slot.worker.pid for slot in self._slots.all if slot.worker is not None)
 
     async def close(self) -> None:
-        """End all processes; what is under way fails as unavailable."""
+        """End all processes. Work that is running fails as unavailable."""
         self._closed = True
         for slot in self._slots.all:
             if slot.expiry is not None:
@@ -111,7 +111,8 @@ class WorkerPool:
                 "the server is shutting down and takes no more work", hint="make the same call when it is up again"
             )
 
-    async def _leave(self, slot: Slot) -> None:
+    async def _retire(self, slot: Slot) -> None:
+        """Let the slot's worker end when it was idle for long. One that cannot be used again is killed now."""
         worker = slot.worker
         if worker is None:
             return
@@ -130,29 +131,29 @@ class WorkerPool:
 
 
 class WorkerSession:
-    """One caller's time with one worker. If the worker dies, the next question gets a new one."""
+    """One caller's use of one slot. If the worker dies, the next question gets a new one."""
 
     def __init__(self, pool: WorkerPool, slot: Slot, deadline: float) -> None:
         self._pool = pool
         self._slot = slot
         self._deadline = deadline
         self._briefing: dict[str, Any] | None = None
-        self._briefed: Worker | None = None
+        self._briefed_worker: Worker | None = None
 
     def brief(self, job: Callable[..., Any], **arguments: Any) -> None:  # noqa: ANN401 - as `ask`
-        """What every worker of this session is told before its first question."""
+        """Set a job that every worker of this session does before its first question."""
         self._briefing = {"job": _name(job), **arguments}
 
     async def ask(self, job: Callable[..., Any], **arguments: Any) -> Any:  # noqa: ANN401 - JSON
         """The job's answer. WorkerDied if the process ended while it worked on it."""
         question = {"job": _name(job), **arguments}
-        left_by_others = self._slot.worker is not None and self._slot.worker is not self._briefed
+        used_by_others = self._slot.worker is not None and self._slot.worker is not self._briefed_worker
         try:
             return await self._ask_once(question)
         except WorkerDied:
-            if not left_by_others:
+            if not used_by_others:
                 raise
-            # It may have died before we came, which is not this content's fault.
+            # It may have died before this session, which is not this content's fault.
             return await self._ask_once(question)
 
     async def _ask_once(self, question: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
@@ -174,10 +175,10 @@ class WorkerSession:
             if worker is not None:
                 await worker.kill()
             worker = self._slot.worker = await self._pool.start_worker()
-        if self._briefed is not worker:
+        if self._briefed_worker is not worker:
             if self._briefing is not None:
                 _answer_in(await worker.ask({**self._briefing, "seconds": self._seconds_left()}))
-            self._briefed = worker
+            self._briefed_worker = worker
         return worker
 
 
@@ -190,13 +191,10 @@ def _answer_in(reply: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
         return reply["answer"]
     if "error" in reply:
         name, message, hint, details = reply["error"]
-        raise _error_type(name)(message, hint=hint, details=details)
+        module, _, kind = name.partition(":")
+        error_type = cast("type[CellwrightError]", getattr(importlib.import_module(module), kind))
+        raise error_type(message, hint=hint, details=details)
     if "failed" in reply:
         why = "it needs more memory than there is for it" if reply["failed"] == "memory" else "it is nested too deeply"
         raise TooMuchWork(f"this content could not be worked on: {why}", hint="try a smaller or simpler part of it")
     raise RuntimeError(f"a job failed in its worker process\n{reply['crashed']}")
-
-
-def _error_type(name: str) -> type[CellwrightError]:
-    module, _, kind = name.partition(":")
-    return cast("type[CellwrightError]", getattr(importlib.import_module(module), kind))

@@ -1,4 +1,4 @@
-"""One worker process, seen from our side: started, asked, killed."""
+"""A worker process, as seen from the server: how it is started, asked and killed."""
 
 import asyncio
 import contextlib
@@ -17,14 +17,14 @@ from cellwright.workers.frames import LENGTH, Head, encode
 WORKER = "cellwright.workers.worker"
 START_SECONDS = 20.0
 END_SECONDS = 2.0
-# Content is foreign: what is in our environment is not for the process that reads it.
+# The rest of our environment may hold secrets, and the worker reads foreign content.
 INHERITED = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "TEMP")
 
 T = TypeVar("T")
 
 
 class WorkerDied(Exception):
-    """The process ended in the middle of its work."""
+    """The process ended while it was working."""
 
     def __init__(self, status: int | None) -> None:
         super().__init__(status)
@@ -42,16 +42,11 @@ class WorkerDied(Exception):
         return self.status is not None and machine.is_time_up(self.status)
 
 
-def _environment() -> dict[str, str]:
-    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    return {**inherited, "PYTHONUTF8": "1"}
-
-
 class Worker:
     """A process that answers one question at a time.
 
-    A thread of its own waits for its pipes: every system lets a thread do that, but not every event loop, and on Windows not the
-    one inside Jupyter.
+    A thread waits for its pipes. That works on every system, but not on every event loop: on Windows, not on the one inside
+    Jupyter.
     """
 
     def __init__(self) -> None:
@@ -61,13 +56,13 @@ class Worker:
         self._given_up = False
         self._closing: asyncio.Future[None] | None = None
         self.spent = False
-        """It asked not to be used again."""
+        """Whether it asked not to be used again."""
 
     @staticmethod
     async def start(memory_bytes: int) -> "Worker":
         worker = Worker()
-        async with contextlib.AsyncExitStack() as unless_it_greets:
-            unless_it_greets.push_async_callback(worker.kill)
+        async with contextlib.AsyncExitStack() as on_failure:
+            on_failure.push_async_callback(worker.kill)
             try:
                 async with asyncio.timeout(START_SECONDS):
                     await worker._in_thread(lambda: worker._begin(memory_bytes))
@@ -77,25 +72,26 @@ class Worker:
                 raise _did_not_start("it ended at once; the log has its last words") from error
             except OSError as error:
                 raise _did_not_start(str(error)) from error
-            unless_it_greets.pop_all()
+            on_failure.pop_all()
         return worker
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _begin(self, memory_bytes: int) -> None:
+        environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
         self._process = subprocess.Popen(  # noqa: S603 - our own module, run by our own interpreter
-            # Without -P the current folder is searched for modules first, and that may be anybody's.
+            # Without -P Python looks for modules in the current folder first, which may be anybody's.
             [sys.executable, "-P", "-m", WORKER, str(memory_bytes)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=_environment(),
-            # A Ctrl-C at our terminal is for us; this one ends when its input does.
+            env={**environment, "PYTHONUTF8": "1"},
+            # Ctrl-C at our terminal must not reach the worker, which ends when its input ends.
             **machine.apart,
         )
         if self._given_up:
             self._process.kill()
-        self._answer(self._process)
+        self._read_answer(self._process)
 
     @property
     def pid(self) -> int:
@@ -104,19 +100,19 @@ class Worker:
 
     @property
     def usable(self) -> bool:
-        """Alive, idle, and willing."""
+        """Whether it is alive, idle, and may be used again."""
         alive = self._process is not None and self._process.poll() is None
         return alive and not self._given_up and not self._busy and not self.spent
 
     async def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """Put a question and wait for the answer. If the wait is given up, the worker is of no more use."""
+        """Send a question and wait for the answer. If the wait is cancelled, the worker cannot be used again."""
         assert self._process is not None
         process = self._process
         self._busy = True
         try:
             answer = await self._in_thread(lambda: self._exchange(process, question))
         except (OSError, EOFError) as error:
-            raise WorkerDied(await self._status()) from error
+            raise WorkerDied(await self._exit_status()) from error
         self._busy = False
         self.spent = bool(answer.pop("spent", False))
         return answer
@@ -125,9 +121,9 @@ class Worker:
         assert process.stdin is not None
         process.stdin.writelines(encode(question))
         process.stdin.flush()
-        return self._answer(process)
+        return self._read_answer(process)
 
-    def _answer(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    def _read_answer(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
         assert process.stdout is not None
         answers = process.stdout
 
@@ -140,13 +136,13 @@ class Worker:
         head = Head.read(read(*LENGTH.unpack(read(LENGTH.size))))
         return head.with_values(read(size) for _name, _kind, size in head.beside)
 
-    async def _status(self) -> int | None:
-        """How it ended. It is ending by itself: a kill now would only take its status away."""
+    async def _exit_status(self) -> int | None:
+        """The status with which it ends by itself. A kill would replace that status."""
         await self.end()
         return self._process.returncode if self._process else None
 
     async def kill(self) -> None:
-        """End it now. It gets no chance to object, so the wait is short."""
+        """End it now. A kill cannot be ignored, so the wait is short."""
         self._given_up = True
         if self._process is not None:
             self._process.kill()
@@ -158,10 +154,10 @@ class Worker:
             await self.kill()
 
     async def _close(self) -> bool:
-        """Close its pipes, which ends it, and wait a little for that: False if it lives on."""
+        """Close its pipes, which ends it, and wait a little for that. False if it is still alive."""
         self._given_up = True
         if self._closing is None:
-            # Behind whatever the thread still waits for: a pipe that is closed while somebody reads it makes both wait.
+            # In the same thread, after its current read: closing a pipe while it is read would block both.
             self._closing = asyncio.get_running_loop().run_in_executor(self._thread, self._close_pipes)
             self._thread.shutdown(wait=False)
         with contextlib.suppress(TimeoutError):

@@ -1,7 +1,7 @@
-"""A few places for worker processes, shared fairly: nobody's slow content keeps the others waiting.
+"""A few slots for worker processes, shared fairly: one caller's slow content does not keep the others waiting.
 
-A caller who holds no place may take any free one. A caller who holds one already gets another only while half of all places stay
-free. Whoever waits is served in the order of how many places they hold, then of arrival.
+A caller who holds no slot may take any free one. A caller who already holds one gets another only if half of all slots stay free.
+Waiting callers are served by how many slots they hold, then in the order of arrival.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from cellwright.workers.process import Worker
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """A place for one worker. Its worker is started when it is needed and ends when it was idle for long."""
+    """A place for one worker, which is started when it is needed and ends when it was idle for long."""
 
     worker: Worker | None = None
     expiry: asyncio.TimerHandle | None = None
@@ -31,11 +31,11 @@ class Slots:
     def __init__(self, count: int) -> None:
         self.all = tuple(Slot() for _ in range(count))
         self._free = list(self.all)
-        self._held: Counter[str] = Counter()
+        self._held_by: Counter[str] = Counter()
         self._waiting: list[_Waiting] = []
 
     @asynccontextmanager
-    async def one_for(self, caller: str) -> AsyncGenerator[Slot]:
+    async def slot_for(self, caller: str) -> AsyncGenerator[Slot]:
         slot = await self._take(caller)
         try:
             yield slot
@@ -43,8 +43,8 @@ class Slots:
             self._give_back(caller, slot)
 
     def _may_take(self, caller: str) -> bool:
-        left = len(self._free) - 1
-        return left >= 0 and (self._held[caller] == 0 or left >= len(self.all) // 2)
+        still_free = len(self._free) - 1
+        return still_free >= 0 and (self._held_by[caller] == 0 or still_free >= len(self.all) // 2)
 
     async def _take(self, caller: str) -> Slot:
         if self._may_take(caller):
@@ -57,23 +57,23 @@ class Slots:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
             elif not waiting.turn.cancelled():
-                # Its turn came in the same moment.
+                # It got a slot in the same moment.
                 self._give_back(caller, waiting.turn.result())
             raise
 
     def _hand_out(self, caller: str) -> Slot:
-        # A place with a living worker first: starting one costs more than most checks.
+        # First a slot that has a worker: starting one costs more than most jobs.
         slot = next((slot for slot in self._free if slot.worker is not None), self._free[0])
         self._free.remove(slot)
-        self._held[caller] += 1
+        self._held_by[caller] += 1
         return slot
 
     def _give_back(self, caller: str, slot: Slot) -> None:
-        self._held[caller] -= 1
-        if not self._held[caller]:
-            del self._held[caller]
+        self._held_by[caller] -= 1
+        if not self._held_by[caller]:
+            del self._held_by[caller]
         self._free.append(slot)
-        for waiting in sorted(self._waiting, key=lambda one: self._held[one.caller]):
+        for waiting in sorted(self._waiting, key=lambda waiting: self._held_by[waiting.caller]):
             if self._may_take(waiting.caller):
                 self._waiting.remove(waiting)
                 if not waiting.turn.done():

@@ -1,9 +1,9 @@
-"""The process in which foreign content is looked at: `python -m cellwright.workers.worker`.
+"""The process that works on foreign content: `python -m cellwright.workers.worker`.
 
-Frames on standard input, one answer to each on standard output, a greeting first. It ends when its input ends.
+It writes a greeting to standard output, then reads frames from standard input and answers each. It ends when its input ends.
 
-A question names a job, `module:function`, and its arguments. The function either answers, or loads what it needs and gives back a function
-that answers: while that one runs, no file can be opened, and the system ends the process when the time is up.
+A question names a job, `module:function`, and its arguments. The function either returns the answer, or loads what it needs and returns a
+function that answers. While that one runs, no file can be opened, and the system ends the process when the time is up.
 """
 
 import gc
@@ -24,9 +24,9 @@ LEFT_BEHIND = 20_000
 
 def main() -> None:
     confine(int(sys.argv[1]))
-    # Large data is made at once and dropped at once: looking for cycles while it grows costs more than the work.
+    # Large data is created and dropped as a whole: looking for cycles while it grows costs more than the work.
     gc.disable()
-    # Only we may write to the pipe: what a library prints goes where our log goes.
+    # Only answers may go to the pipe: what a library prints goes to standard error.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     _reply(answers, {"ready": True})
@@ -56,14 +56,13 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
             with machine.sealed(seconds):
                 work = work()
     except MemoryError:
-        # Whoever comes next shall find the memory that this one used up.
+        # A new process for the next question, which needs the memory that this one used up.
         return {"failed": "memory", "spent": True}
     except RecursionError:
         return {"failed": "nesting"}
     except CellwrightError as error:
-        kind = type(error)
-        told = [f"{kind.__module__}:{kind.__qualname__}", error.message, error.hint, error.details]
-        return {"error": told}
+        name = f"{type(error).__module__}:{type(error).__qualname__}"
+        return {"error": [name, error.message, error.hint, error.details]}
     except Exception:  # noqa: BLE001 - an edge: the caller raises it again, with these words in its log
         return {"crashed": traceback.format_exc()}
     return {"answer": work}

@@ -232,7 +232,7 @@ class StubModels(Models):
         self.dimensions = dimensions
 
     @property
-    def wanted(self) -> bool:
+    def usable(self) -> bool:
         return True
 
     def load(self) -> Embedder:

@@ -1,1 +1,1 @@
-"""Text that comes from outside, made fit to be shown and small enough to be read."""
+"""Makes text from outside safe to show and small enough to read."""

@@ -1,6 +1,6 @@
-"""Every result has a budget: what does not fit is cut in the middle, and the cut says how much is missing.
+"""Every result has a budget: what does not fit is cut in the middle, and a note says how much is missing.
 
-`cut` is for text, `fit` for data on its way to compact JSON. Both leave alone what fits.
+`cut` is for text, `fit` for data that becomes compact JSON. Both return what fits unchanged.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from cellwright.core.text.tokens import estimate_tokens
 
 DEFAULT_TOKENS = 6_000
 MAX_TOKENS = 20_000
-"""Hosts refuse results of more than 25,000 tokens; the distance is for what an estimate misses."""
+"""Hosts refuse results of more than 25,000 tokens; the difference is for errors of the estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def fit(value: Json, tokens: int) -> Fitted:
     """The value, or a copy whose compact JSON is within `tokens` (64 at least).
 
     The longest strings are cut first, to an equal share; then lists lose their middle, and dicts inside others their end.
-    The keys of a top-level dict stay as long as they fit by themselves; else the answer is the cut text of the JSON.
+    The keys of a top-level dict stay if they fit by themselves; else the result is the JSON as text, cut.
     """
     budget = max(tokens, MINIMUM_TOKENS)
     whole = compact_json(value)

@@ -1,20 +1,20 @@
-"""Untrusted text (outputs, files, notebooks of others) made fit to be read: what a person would see, and nothing else.
+"""Makes untrusted text (outputs, files, notebooks of others) safe to read: what a person would see, and nothing else.
 
-- Terminal sequences are applied or dropped as `terminal` says; other control characters go, except newline and tab.
-- Hidden characters go and are counted. Hidden is what Unicode says a reader is not shown (Default_Ignorable_Code_Point:
+- Terminal sequences are applied or dropped as `terminal` says; other control characters are removed, except newline and tab.
+- Hidden characters are removed and counted. These are the characters that Unicode does not display (Default_Ignorable_Code_Point:
   tags, bidirectional controls, zero-width characters, variation selectors, soft hyphen, byte order mark, invisible
-  operators, Hangul fillers), the interlinear annotation marks, and what is no character at all (U+FFFE and its like).
-- Not hidden, because it changes what is seen: joiners inside emoji, U+FE0E/F after a symbol that has an emoji form or in a
+  operators, Hangul fillers), the interlinear annotation marks, and code points that are no characters (such as U+FFFE).
+- Some of these do change what is seen, and stay: joiners inside emoji, U+FE0E/F after a symbol that has an emoji form or in a
   keycap, the tags of the three subdivision flags (England, Scotland, Wales), ZWJ and ZWNJ between letters of Arabic and
   Indic scripts, Mongolian variation selectors after a Mongolian letter, the joiners of hieroglyphs after a hieroglyph. All
   other variation selectors are removed: they only pick a glyph, and can carry any text unseen.
-- Terminal sequences and control characters are not counted: they are the ordinary noise of programs, not disguise.
-- Lone surrogates become U+FFFD; two that make a character become it.
+- Terminal sequences and control characters are not counted: programs write them all the time, and not to hide anything.
+- Lone surrogates become U+FFFD; a pair becomes its character.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html.entities import html5
 from typing import Any, cast
@@ -24,7 +24,7 @@ from cellwright.core.text.terminal import lay_out, strip_escapes
 PIECE = 1 << 18
 """Characters that one expression works on at a time."""
 LONGEST_SEQUENCE = 256
-"""Of what programs write to a terminal, pictures and the like left aside."""
+"""The longest sequence that programs write to a terminal, apart from pictures and the like."""
 _ALWAYS = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0"
     "\ufdd0-\ufdef\ufff0-\ufffb\ufffe\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
@@ -34,7 +34,7 @@ _SELECTOR = "\ufe0e\ufe0f"
 _JOINER = "\u200c\u200d"
 _MONGOLIAN = "\u180b-\u180f"
 _EGYPTIAN = "\U00013430-\U00013440\U00013447-\U00013455"
-"""They only say how the hieroglyphs before and after them stand to each other."""
+"""They only say how the hieroglyphs before and after them are arranged."""
 
 _SYMBOL = (
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u24c2\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff"
@@ -48,8 +48,8 @@ _JOINING = (
 )
 """Letters and marks of scripts whose spelling uses ZWJ and ZWNJ. None of them may itself be hidden."""
 
-# The one character comes first, for speed, and looks around itself afterwards. What saves a character is always something
-# that is itself never removed, so a second pass finds nothing more.
+# The character itself is matched first, for speed, and its neighbours afterwards. A character is only kept because of neighbours
+# that are never removed themselves, so a second pass finds nothing more.
 _HIDDEN = re.compile(
     f"[{_ALWAYS}{_SELECTOR}{_JOINER}{_MONGOLIAN}{_EGYPTIAN}](?:"
     f"(?<=[{_ALWAYS}])"
@@ -70,20 +70,20 @@ _NO_CONTROL = dict.fromkeys(code for code in range(0x80) if _CONTROL.match(chr(c
 _ASCII_CONTROLS = tuple(chr(code) for code in (*range(0x20), 0x7F) if chr(code) not in "\t\n")
 _UNSHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 _WRITTEN_CONTROLS = ("\x7f", "\\u00", "\\b", "\\f", "\\r")
-"""How control characters stand in JSON."""
+"""How control characters are written in JSON."""
 _SUSPECT = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_ALWAYS}{_SELECTOR}{_JOINER}{_MONGOLIAN}{_EGYPTIAN}\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """Text as a person would see it, and how many hidden characters were taken out of it."""
+    """Text as a person would see it, and how many hidden characters were removed from it."""
 
     text: str
     hidden: int
 
 
 def clean(text: str) -> Cleaned:
-    """The text as a person would see it. Never fails; cleaning twice changes nothing more; no ESC is left."""
+    """The text as a person would see it. Never fails. Cleaning twice changes nothing more. The result has no ESC."""
     text = text.replace("\r\n", "\n")
     if text.isascii():
         if not any(map(text.__contains__, _ASCII_CONTROLS)):
@@ -94,29 +94,29 @@ def clean(text: str) -> Cleaned:
     written = _without_controls(_without_surrogates(text))
     # Before the layout, because hidden characters take no column; after it, because a backspace can break up an emoji.
     visible = _without_hidden(written)
-    shown = lay_out(visible)
-    result = shown if shown == visible else _without_hidden(shown)
-    return Cleaned(result, len(written) - len(visible) + len(shown) - len(result))
+    laid_out = lay_out(visible)
+    result = laid_out if laid_out == visible else _without_hidden(laid_out)
+    return Cleaned(result, len(written) - len(visible) + len(laid_out) - len(result))
 
 
 def shown(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """JSON in which nothing is hidden: what is left of hidden and control characters in its texts and keys is spelt as JSON does it.
+    """JSON in which nothing is hidden: hidden and control characters in its texts and keys are written as JSON escapes.
 
-    Prose, code and outputs were cleaned where they were read. This is for whatever else is said: names, ids, metadata, errors. Who
-    writes such a spelling into an argument, which is JSON as well, gives the very character. Newline, tab and CR LF stay.
+    Prose, code and outputs were cleaned where they were read. This is for everything else: names, ids, metadata, errors. A caller who
+    copies such an escape into an argument, which is JSON as well, passes the same character. Newline, tab and CR LF stay.
     """
     if isinstance(value, str):
-        return _spelt(value)
+        return _escaped(value)
     if isinstance(value, Mapping):
-        found = cast("Mapping[object, object]", value)
-        return {shown(key): shown(item) for key, item in found.items()}
+        items = cast("Mapping[object, object]", value).items()
+        return {shown(key): shown(item) for key, item in items}
     if isinstance(value, list | tuple):
         return [shown(item) for item in cast("Sequence[object]", value)]
     return value
 
 
 def may_hide(written: str) -> bool:
-    """Whether there may be anything for `shown` to do in what was written as this JSON. Costs next to nothing for plain text."""
+    """Whether `shown` may have to change the value that was written as this JSON. Costs next to nothing for plain text."""
     return any(map(written.__contains__, _WRITTEN_CONTROLS)) or not (written.isascii() or not _is_suspect(written))
 
 
@@ -126,20 +126,24 @@ def _is_suspect(text: str) -> bool:
     return any(_SUSPECT.search(text, start, start + PIECE) is not None for start in range(0, len(text), PIECE))
 
 
-def _spelt(text: str) -> str:
+def _escaped(text: str) -> str:
     if text.isascii():
         if not any(map(text.__contains__, _ASCII_CONTROLS)):
             return text
         return "".join(_UNSHOWN.sub(_as_json, piece) for piece in in_pieces(text))
     if not _is_suspect(text):
         return text
-    return "".join(map(_piece_spelt, in_pieces(_without_surrogates(text))))
+    return _outside_flags(_without_surrogates(text), lambda part: _UNSHOWN.sub(_as_json, _HIDDEN.sub(_as_json, part)))
 
 
-def _piece_spelt(text: str) -> str:
-    pieces = _SUBDIVISION_FLAG.split(text)
-    pieces[::2] = [_UNSHOWN.sub(_as_json, _HIDDEN.sub(_as_json, piece)) for piece in pieces[::2]]
-    return "".join(pieces)
+def _outside_flags(text: str, change: Callable[[str], str]) -> str:
+    """The text with everything changed except the subdivision flags, which have hidden characters."""
+    changed: list[str] = []
+    for piece in in_pieces(text):
+        parts = _SUBDIVISION_FLAG.split(piece)
+        parts[::2] = [change(part) for part in parts[::2]]
+        changed += parts
+    return "".join(changed)
 
 
 def _as_json(character: re.Match[str]) -> str:
@@ -153,15 +157,15 @@ def _without_surrogates(text: str) -> str:
 
 
 def in_pieces(text: str) -> Iterator[str]:
-    """A long text in pieces that end with a line: an expression lets nobody else work until it is through with what it was given.
+    """A long text in pieces that end at line ends: a regular expression blocks everything else until it has read its whole input.
 
-    A terminal sequence that goes on over several lines may be cut in two; what is left of it is then shown as the text it is.
+    A terminal sequence over several lines may be cut in two; the rest of it is then shown as text.
     """
     start = 0
     while len(text) - start > PIECE:
         end = text.rfind("\n", start, start + PIECE) + 1
         if not end:
-            # In the middle of a line, not in the middle of a sequence.
+            # Cut in the middle of a line, but not of a terminal sequence.
             end = start + PIECE
             sequence = text.rfind("\x1b", end - LONGEST_SEQUENCE, end)
             end = sequence if sequence > start else end
@@ -176,18 +180,12 @@ def _without_controls(text: str) -> str:
 
 def _piece_without_controls(text: str) -> str:
     text = strip_escapes(text)
-    # For ASCII, and only there, `translate` is ten times as fast as the expression.
+    # Only for ASCII is `translate` faster than the expression, by ten times.
     return text.translate(_NO_CONTROL) if text.isascii() else _CONTROL.sub("", text)
 
 
 def _without_hidden(text: str) -> str:
-    return "".join(map(_piece_without_hidden, in_pieces(text)))
-
-
-def _piece_without_hidden(text: str) -> str:
-    pieces = _SUBDIVISION_FLAG.split(text)
-    pieces[::2] = [_HIDDEN.sub("", piece) for piece in pieces[::2]]
-    return "".join(pieces)
+    return _outside_flags(text, lambda part: _HIDDEN.sub("", part))
 
 
 _HIDDEN_NAMES = sorted((name for name, value in html5.items() if _HIDDEN.fullmatch(value)), reverse=True)
@@ -199,23 +197,23 @@ _REFERENCE = re.compile(
 
 
 def clean_html(text: str) -> Cleaned:
-    """`clean` for HTML: hidden characters written as references (`&#8203;`, `&zwj;`) are found too.
+    """`clean` for HTML, which also finds hidden characters that are written as references (`&#8203;`, `&zwj;`).
 
     Numeric references to characters outside ASCII become these characters, which is the same HTML.
     """
     cleaned = clean(_REFERENCE.sub(_referenced, text))
-    # What still reads as a reference was pieced together by a removal; a browser shows it as these very letters.
-    return Cleaned(_REFERENCE.sub(_spelled_out, cleaned.text), cleaned.hidden)
+    # A reference that exists now was put together by a removal. It is escaped, so that a browser shows these very letters.
+    return Cleaned(_REFERENCE.sub(_escaped_reference, cleaned.text), cleaned.hidden)
 
 
 def _referenced(reference: re.Match[str]) -> str:
     if reference["name"]:
         return html5[reference["name"]]
     code = int(reference["hex"], 16) if reference["hex"] else int(reference["decimal"])
-    # HTML reads 0x80-0x9F as Windows-1252, so there is nothing hidden there.
+    # HTML reads 0x80-0x9F as Windows-1252, where nothing is hidden.
     plain = code < 0xA0 or 0xD800 <= code <= 0xDFFF or code > 0x10FFFF  # noqa: PLR2004
     return reference[0] if plain else chr(code)
 
 
-def _spelled_out(reference: re.Match[str]) -> str:
+def _escaped_reference(reference: re.Match[str]) -> str:
     return reference[0] if _referenced(reference) == reference[0] else "&amp;" + reference[0][1:]

@@ -2,7 +2,7 @@
 
 
 def counted(number: int, noun: str) -> str:
-    """The number with its noun, which is given in the singular: `1 cell`, `2 cells`, `1,024 matches`."""
+    """The number with its noun, whose singular is passed in: `1 cell`, `2 cells`, `1,024 matches`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {_plural(noun)}"
 
 

@@ -1,7 +1,7 @@
 """A text without its middle: head and tail around a line that counts what is missing.
 
-A text may be cut more than once on its way to a model: to what the caller asked for, then to what one answer may cost. So a cut
-text knows its gaps, and a later cut that swallows one adds what was missing there to its own count.
+A text may be cut more than once on its way to a model: to the length that the caller asked for, then to the budget of the answer. So
+a cut text knows its gaps, and a later cut that includes one adds what was missing there to its own count.
 """
 
 import re
@@ -13,7 +13,7 @@ from cellwright.core.text.graphemes import may_split
 from cellwright.core.text.tokens import estimate_tokens
 
 MINIMUM_TOKENS = 64
-"""The least budget: enough for the line that says what was left out, whatever its numbers."""
+"""The smallest budget: enough for the line that says what was left out, whatever its numbers."""
 HEAD_SHARE = 0.6
 _LINE_IN_FILE = re.compile(r"\n\[cellwright: ([\d,]+) characters left out\]\n")
 _LONGEST_LINE = 80
@@ -21,7 +21,7 @@ _LONGEST_LINE = 80
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The line from `start` to `end`, with the newlines that set it apart, stands for this many missing characters."""
+    """The line from `start` to `end`, with the newlines around it, replaces this many missing characters."""
 
     start: int
     end: int
@@ -29,15 +29,15 @@ class Gap:
 
 
 class CutText(str):
-    """A text with gaps. Any other operation on it gives a plain text, so pieces are put together with `joined`."""
+    """A text with gaps. String operations return a plain text without them, so use `joined` to put pieces together."""
 
     __slots__ = ("gaps",)
     gaps: tuple[Gap, ...]
 
     def __new__(cls, text: str, gaps: Iterable[Gap]) -> Self:
-        made = super().__new__(cls, text)
-        made.gaps = tuple(gaps)
-        return made
+        instance = super().__new__(cls, text)
+        instance.gaps = tuple(gaps)
+        return instance
 
 
 def gaps_of(text: str) -> tuple[Gap, ...]:
@@ -62,7 +62,7 @@ def joined(parts: Iterable[str], between: str = "") -> str:
 
 
 def mapped(text: str, change: Callable[[str], str]) -> str:
-    """The text with what stands between its gaps changed."""
+    """The text with everything changed except the lines of its gaps."""
     pieces: list[str] = []
     place = 0
     for gap in gaps_of(text):
@@ -73,7 +73,7 @@ def mapped(text: str, change: Callable[[str], str]) -> str:
 
 
 def cut_for_file(text: str, limit: int) -> str:
-    """At most about `limit` characters, to be kept. A file knows no gaps, so the line stands in the very middle: see `from_file`."""
+    """At most about `limit` characters, for storing. A file has no gaps, so the line is in the very middle, where `from_file` finds it."""
     if len(text) <= limit:
         return text
     half = limit // 2
@@ -81,7 +81,7 @@ def cut_for_file(text: str, limit: int) -> str:
 
 
 def from_file(text: str) -> str:
-    """A text that was kept, with the gap in it if `cut_for_file` has cut it."""
+    """A stored text, with its gap if `cut_for_file` has cut it."""
     around = max(0, len(text) // 2 - _LONGEST_LINE), len(text) // 2 + _LONGEST_LINE
     for line in _LINE_IN_FILE.finditer(text, *around):
         if line.start() == len(text) - line.end():
@@ -90,7 +90,7 @@ def from_file(text: str) -> str:
 
 
 def without_last_newline(text: str) -> str:
-    """A newline at the end is no part of a gap: nothing of a text follows it that would have to be set apart."""
+    """The text without a newline at its end. That newline never belongs to a gap, because a gap at the end has none after its line."""
     gaps = gaps_of(text)
     return CutText(text[:-1], gaps) if gaps and text.endswith("\n") else text.removesuffix("\n")
 
@@ -100,11 +100,7 @@ def cut_text(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     head, tail = int(limit * HEAD_SHARE), limit - int(limit * HEAD_SHARE)
-    start, end = head, len(text) - tail
-    while start > 0 and not may_split(text, start):
-        start -= 1
-    while end < len(text) and not may_split(text, end):
-        end += 1
+    start, end = _split_before(text, head), _split_after(text, len(text) - tail)
     total = original_length(text)
     return _without_middle(text, start, end, lambda missing: f"… {missing:,} of {total:,} characters left out …")
 
@@ -114,7 +110,7 @@ def marker(characters: int, tokens: int) -> str:
 
 
 def shortened(text: str, total: int, tokens: int) -> str:
-    """Head, marker and tail of a text that costs `total` and so more than `tokens`, which are at least the minimum."""
+    """Head, marker and tail of a text within `tokens`. The text costs `total`, which is more than `tokens`."""
     everything = marker(original_length(text), _tokens_before(text, total))
     room = tokens - estimate_tokens(everything) - 1
     while room > 0:
@@ -139,7 +135,7 @@ def _with_room(text: str, total: int, room: int) -> str:
 
 
 def _without_middle(text: str, start: int, end: int, line: Callable[[int], str]) -> CutText:
-    """The text without what stands between these places, and without the gaps that this touches: one line counts it all."""
+    """The text with one line in place of what is between `start` and `end` and of the gaps there. The line counts all that is missing."""
     gaps = gaps_of(text)
     swallowed = [gap for gap in gaps if gap.start <= end and gap.end >= start]
     start = min([start, *(gap.start for gap in swallowed)])
@@ -149,9 +145,9 @@ def _without_middle(text: str, start: int, end: int, line: Callable[[int], str])
     after = "\n" if end < len(text) else ""
     marked = f"{before}{line(missing)}{after}"
     gap = Gap(start, start + len(marked), missing)
-    kept = [one for one in gaps if one.end < start]
-    following = [_moved(one, gap.end - end) for one in gaps if one.start > end]
-    return CutText(f"{text[:start]}{marked}{text[end:]}", [*kept, gap, *following])
+    gaps_before = [other for other in gaps if other.end < start]
+    gaps_after = [_moved(other, gap.end - end) for other in gaps if other.start > end]
+    return CutText(f"{text[:start]}{marked}{text[end:]}", [*gaps_before, gap, *gaps_after])
 
 
 def _moved(gap: Gap, by: int) -> Gap:
@@ -159,42 +155,49 @@ def _moved(gap: Gap, by: int) -> Gap:
 
 
 def _tokens_before(text: str, total: int) -> int:
-    """About how many tokens the text had before it was cut, if it costs `total` as it is."""
+    """About how many tokens the text had before it was cut, if it costs `total` now."""
     return total + sum(gap.missing for gap in gaps_of(text)) * total // max(1, len(text))
 
 
 def _most(limit: int, tokens: int, piece: Callable[[int], str]) -> int:
-    """Nearly the most characters, at most `limit`, whose piece costs no more than `tokens`."""
-    kept, refused = 0, limit + 1
+    """Nearly the largest number of characters, at most `limit`, whose piece costs no more than `tokens`."""
+    fitting, too_many = 0, limit + 1
     guess = min(limit, 3 * tokens)
     for attempt in range(24):
         cost = estimate_tokens(piece(guess))
         if cost <= tokens:
-            kept = guess
+            fitting = guess
         else:
-            refused = guess
-        if refused - kept <= 1 or tokens - tokens // 32 <= cost <= tokens:
+            too_many = guess
+        if too_many - fitting <= 1 or tokens - tokens // 32 <= cost <= tokens:
             break
-        # The cost grows nearly in proportion, so a step or two arrives; doubling and halving serve uneven text.
-        near = guess * tokens // max(1, cost) if attempt < 4 else min(2 * kept, (kept + refused) // 2)  # noqa: PLR2004
-        guess = min(max(near, kept + 1), refused - 1)
-    return kept
+        # The cost grows nearly in proportion to the length, so a step or two suffice; uneven text needs doubling and halving.
+        near = guess * tokens // max(1, cost) if attempt < 4 else min(2 * fitting, (fitting + too_many) // 2)  # noqa: PLR2004
+        guess = min(max(near, fitting + 1), too_many - 1)
+    return fitting
 
 
 def _head_end(text: str, end: int) -> int:
-    """At most `end`: after a newline if one is near, else where no character sequence is torn."""
+    """Where the head ends, at most at `end`: after a newline if one is near, else where the text may be split."""
     newline = text.rfind("\n", end - end // 5, end)
-    if newline >= 0:
-        return newline + 1
-    while not may_split(text, end):
-        end -= 1
-    return end
+    return newline + 1 if newline >= 0 else _split_before(text, end)
 
 
 def _tail_start(text: str, start: int) -> int:
+    """Where the tail starts, at least at `start`: after a newline if one is near, else where the text may be split."""
     newline = text.find("\n", start, start + (len(text) - start) // 5)
-    if newline >= 0:
-        return newline + 1
-    while not may_split(text, start):
-        start += 1
-    return start
+    return newline + 1 if newline >= 0 else _split_after(text, start)
+
+
+def _split_before(text: str, index: int) -> int:
+    """The last place, at most `index`, where the text may be split."""
+    while not may_split(text, index):
+        index -= 1
+    return index
+
+
+def _split_after(text: str, index: int) -> int:
+    """The first place, at least `index`, where the text may be split."""
+    while not may_split(text, index):
+        index += 1
+    return index

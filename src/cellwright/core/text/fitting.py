@@ -1,4 +1,4 @@
-"""Data made smaller until its compact JSON is within a budget."""
+"""Shortens data until its compact JSON is within a budget."""
 
 import json
 import sys
@@ -14,15 +14,15 @@ from cellwright.core.text.tokens import MOST_TOKENS_PER_CHARACTER, estimate_toke
 MARKER_TOKENS = 16
 """A marker costs at least this."""
 RECORD_KEYS = 32
-"""Dicts inside others are records: up to this many keys they stay whole while lists give way."""
+"""Dicts inside others are records: up to this many keys they stay whole while lists are shortened."""
 DEEPEST = 32
-"""Below this nothing is shown of a value that is too large anyway."""
+"""Of a value that is too large, nothing below this depth is shown."""
 EVERYTHING = sys.maxsize
 
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """How much of each string, list and inner dict is kept."""
+    """How much of each string, list and inner dict stays."""
 
     string_tokens: int
     items: int = EVERYTHING
@@ -30,7 +30,7 @@ class _Limits:
 
 
 class Fitting:
-    """The search for the most generous limits under which a value fits."""
+    """Searches for the most generous limits under which a value fits."""
 
     def __init__(self, value: Json, tokens: int) -> None:
         self._value = value
@@ -39,39 +39,39 @@ class Fitting:
         self._cuts: dict[tuple[str, tuple[Gap, ...], int], str] = {}
 
     def best(self, whole: str, total: int) -> Json:
-        for attempt in (self._with_strings_cut, self._with_lists_shortened, self._bare):
-            found = attempt()
-            if found is not None:
-                flag_cuts(self._value, found)
-                return found
-        return self._text(whole, total)
+        for attempt in (self._with_strings_cut, self._with_lists_shortened, self._keys_only):
+            trimmed = attempt()
+            if trimmed is not None:
+                flag_cuts(self._value, trimmed)
+                return trimmed
+        return self._as_text(whole, total)
 
     def _with_strings_cut(self) -> Json:
         if self._surely_costs_more():
             return None
-        _, found = self._most_generous(_Limits, MINIMUM_TOKENS, self._tokens)
-        return found
+        _, trimmed = self._most_generous(_Limits, MINIMUM_TOKENS, self._tokens)
+        return trimmed
 
     def _with_lists_shortened(self) -> Json:
         def keeping(items: int, string_tokens: int = MINIMUM_TOKENS) -> _Limits:
             return _Limits(string_tokens, items, max(items, RECORD_KEYS))
 
-        items, found = self._most_generous(keeping, 0, 2 * self._tokens)
-        if found is None:
+        items, shortest = self._most_generous(keeping, 0, 2 * self._tokens)
+        if shortest is None:
             return None
-        _, roomier = self._most_generous(lambda tokens: keeping(items, tokens), MINIMUM_TOKENS, self._tokens)
-        return roomier
+        _, trimmed = self._most_generous(lambda tokens: keeping(items, tokens), MINIMUM_TOKENS, self._tokens)
+        return trimmed
 
-    def _bare(self) -> Json:
-        """Hints instead of what is inside; else the top-level keys with their numbers; else the keys."""
+    def _keys_only(self) -> Json:
+        """Notes in place of all inner values; else the top-level keys with their numbers; else only the keys."""
         candidates = [self._trimmed(self._value, _Limits(MINIMUM_TOKENS, 0, 0))]
         if isinstance(self._value, dict):
-            short = int | float | None
-            candidates.append({key: item if isinstance(item, short) else "…" for key, item in self._value.items()})
+            scalar = int | float | None
+            candidates.append({key: item if isinstance(item, scalar) else "…" for key, item in self._value.items()})
             candidates.append(dict.fromkeys(self._value, "…"))
         return next(filter(self._fits, candidates), None)
 
-    def _text(self, whole: str, total: int) -> Json:
+    def _as_text(self, whole: str, total: int) -> Json:
         tokens = self._tokens
         while tokens >= MINIMUM_TOKENS:
             candidate = shortened(whole, total, tokens)
@@ -81,19 +81,19 @@ class Fitting:
         return marker(len(whole), total)
 
     def _most_generous(self, limits: Callable[[int], _Limits], least: int, most: int) -> tuple[int, Json]:
-        """The largest number whose limits make the value fit, with the value; None if not even `least` does."""
-        kept, refused = least, most + 1
-        found = self._trimmed(self._value, limits(least))
-        if not self._fits(found):
+        """About the largest number whose limits make the value fit, and the trimmed value; None if not even `least` does."""
+        fitting, too_many = least, most + 1
+        best = self._trimmed(self._value, limits(least))
+        if not self._fits(best):
             return least, None
-        while refused - kept > 1 + kept // 16:
-            guess = min(2 * kept + 1, (kept + refused) // 2)
+        while too_many - fitting > 1 + fitting // 16:
+            guess = min(2 * fitting + 1, (fitting + too_many) // 2)
             candidate = self._trimmed(self._value, limits(guess))
             if self._fits(candidate):
-                kept, found = guess, candidate
+                fitting, best = guess, candidate
             else:
-                refused = guess
-        return kept, found
+                too_many = guess
+        return fitting, best
 
     def _fits(self, value: Json) -> bool:
         return estimate_tokens(compact_json(value)) <= self._tokens
@@ -110,7 +110,7 @@ class Fitting:
     def _trimmed_string(self, value: str, tokens: int) -> str:
         if len(value) * MOST_TOKENS_PER_CHARACTER <= tokens or self._size(value) <= tokens:
             return value
-        # A text with gaps is not the same as a plain one that only looks like it.
+        # A text with gaps differs from a plain one that has the same characters.
         key = value, gaps_of(value), tokens
         if key not in self._cuts:
             self._cuts[key] = shortened(value, self._size(value), tokens)
@@ -123,16 +123,16 @@ class Fitting:
 
     def _surely_costs_more(self) -> bool:
         """Whether cutting strings cannot help: a node costs about a token, a cut string at least its marker."""
-        left = 2 * self._tokens
+        remaining = 2 * self._tokens
         pending = [self._value]
-        while pending and left >= 0:
+        while pending and remaining >= 0:
             node = pending.pop()
             if isinstance(node, str):
-                left -= min(MARKER_TOKENS, self._size(node))
+                remaining -= min(MARKER_TOKENS, self._size(node))
             elif isinstance(node, dict | list | tuple):
-                left -= len(node)
+                remaining -= len(node)
                 pending.extend(node.values() if isinstance(node, dict) else node)
-        return left < 0
+        return remaining < 0
 
     def _trimmed_list(self, value: list[Json] | tuple[Json, ...], limits: _Limits, depth: int) -> list[Json]:
         count = limits.items if depth < DEEPEST else 0
@@ -145,8 +145,8 @@ class Fitting:
 
     def _trimmed_dict(self, value: dict[str, Json], limits: _Limits, depth: int) -> dict[str, Json]:
         count = len(value) if depth == 0 else limits.keys if depth < DEEPEST else 0
-        kept = {key: self._trimmed(item, limits, depth + 1) for key, item in islice(value.items(), count)}
-        return kept if len(value) <= count else {**kept, "…": f"{counted(len(value) - count, 'key')} left out"}
+        trimmed = {key: self._trimmed(item, limits, depth + 1) for key, item in islice(value.items(), count)}
+        return trimmed if len(value) <= count else {**trimmed, "…": f"{counted(len(value) - count, 'key')} left out"}
 
 
 def compact_json(value: Json) -> str:

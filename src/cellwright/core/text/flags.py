@@ -1,6 +1,6 @@
-"""`truncated` in an answer stays true to the rest of it, also when the answer is made smaller after it was written.
+"""Keeps `truncated` in an answer correct when the answer is shortened after it was written.
 
-Beside what may be cut, `truncated` is one boolean for all of it, or an object with one for each key that may be cut, or inside such
+`truncated` is next to what may be cut: one boolean for all of it, or an object with one for each key that may be cut, or inside such
 an object a list with one for each item.
 """
 
@@ -13,7 +13,7 @@ FLAG = "truncated"
 
 
 class ItemsLeftOut(str):
-    """What stands in a list for the items that are missing there."""
+    """The note in a list that replaces the missing items."""
 
     __slots__ = ()
 
@@ -22,7 +22,7 @@ class ItemsLeftOut(str):
 
 
 def flag_cuts(before: Json, after: Json) -> bool:
-    """Set every `truncated` in `after`, which was made of `before`, that has become true. Returns whether anything was cut."""
+    """Set every `truncated` in `after`, the shortened `before`, that has become true. Returns whether anything was cut."""
     if isinstance(before, dict) and isinstance(after, dict):
         return _flag_in_dict(before, after)
     if isinstance(before, list | tuple) and isinstance(after, list):
@@ -37,30 +37,30 @@ def _flag_in_dict(before: dict[str, Json], after: dict[str, Json]) -> bool:
         after[FLAG] = flags or bool(cut)
     elif isinstance(flags, dict):
         for key in cut & flags.keys():
-            flags[key] = _flags(before[key], after.get(key), before.get(FLAG), key)
+            flags[key] = _key_flags(before[key], after.get(key), before.get(FLAG), key)
     return bool(cut)
 
 
-def _flags(before: Json, after: Json, flags: Json, key: str) -> Json:
-    """The flags of one key: a list for its items where there was one, with a place for the note on those that are missing."""
+def _key_flags(before: Json, after: Json, flags: Json, key: str) -> Json:
+    """The flags of one key: a list for its items if there was one before, with a flag for the note on missing items."""
     earlier = flags.get(key) if isinstance(flags, dict) else None
     if not isinstance(before, list) or not isinstance(after, list) or not isinstance(earlier, list):
         return True
     if len(earlier) != len(before):
         return True
-    places = _kept_places(len(before), after)
-    now = _cut_items(before, after)
-    return [cut or place is None or bool(earlier[place]) for place, cut in zip(places, now, strict=True)]
+    places = _earlier_places(len(before), after)
+    cuts = _cut_items(before, after)
+    return [cut or place is None or bool(earlier[place]) for place, cut in zip(places, cuts, strict=True)]
 
 
 def _cut_items(before: Sequence[Json], after: list[Json]) -> list[bool]:
     """For each item of a list that may have lost its middle, whether it was cut; the note in the middle counts as cut."""
-    places = _kept_places(len(before), after)
+    places = _earlier_places(len(before), after)
     return [place is None or flag_cuts(before[place], item) for place, item in zip(places, after, strict=True)]
 
 
-def _kept_places(before: int, after: list[Json]) -> list[int | None]:
-    """Where the items of a list stood before it was shortened; None for the note that counts the missing."""
+def _earlier_places(before: int, after: list[Json]) -> list[int | None]:
+    """The indexes of the items before the list was shortened; None for the note on missing items."""
     note = next((place for place, item in enumerate(after) if isinstance(item, ItemsLeftOut)), None)
     if note is None:
         return list(range(before))

@@ -1,17 +1,17 @@
-"""Where a text may be split without tearing what is one character to the reader."""
+"""Where a text may be split without breaking what a reader sees as one character."""
 
 import unicodedata
 
 
 def may_split(text: str, index: int) -> bool:
-    """Whether `text[:index]` and `text[index:]` both stay whole: no mark, joiner or pair is torn from its partner."""
+    """Whether a split at `index` separates no mark, joiner or pair from its partner."""
     if index <= 0 or index >= len(text):
         return True
     before, after = text[index - 1], text[index]
     if before.isascii() and after.isascii():
         return not (before == "\r" and after == "\n")
     if _is_regional(before) and _is_regional(after):
-        return _regional_before(text, index) % 2 == 0
+        return _regionals_before(text, index) % 2 == 0
     surrogates = "\ud800" <= before <= "\udbff" and "\udc00" <= after <= "\udfff"
     return before != "\u200d" and not surrogates and not _continues(after)
 
@@ -32,7 +32,7 @@ def _is_regional(character: str) -> bool:
     return "\U0001f1e6" <= character <= "\U0001f1ff"
 
 
-def _regional_before(text: str, index: int) -> int:
+def _regionals_before(text: str, index: int) -> int:
     start = index
     while start > 0 and _is_regional(text[start - 1]):
         start -= 1

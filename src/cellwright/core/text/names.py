@@ -1,4 +1,4 @@
-"""Names of files, folders and modules: which can be given, what they turn into, and how they are shown on one line."""
+"""Names of files, folders and modules: which our tools accept, which are disguised, and how they are shown on one line."""
 
 import re
 import unicodedata
@@ -7,8 +7,8 @@ from urllib.parse import unquote
 from cellwright.core.text.clean import clean
 from cellwright.core.text.sight import pictured
 
-# Tab and line breaks are legal in names on most machines; the rest of the controls only ever mean trouble, and what is no UTF-8 on the
-# disk cannot be given back to anybody.
+# Tabs and line breaks are legal in names on most systems. Other control characters only cause trouble, and a name that is not UTF-8 on
+# the disk cannot be returned to a caller.
 _TROUBLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 _BREAKS = str.maketrans(
     {
@@ -21,12 +21,12 @@ _BREAKS = str.maketrans(
 
 
 def can_be_given(name: str) -> bool:
-    """Whether a name that is on the disk, or in the arguments of a call, has only characters that our tools take."""
+    """Whether a name on the disk or in an argument has only characters that our tools accept."""
     return _TROUBLE.search(name) is None
 
 
 def is_disguised(name: str) -> bool:
-    """Whether the name turns into a step out of its folder once it is decoded or normalised by somebody else."""
+    """Whether the name leads out of its folder once another program decodes or normalises it."""
     previous = ""
     while name != previous:
         previous, name = name, unicodedata.normalize("NFKC", unquote(name))
@@ -34,7 +34,7 @@ def is_disguised(name: str) -> bool:
 
 
 def on_one_line(name: str) -> str:
-    """The name as it is shown: a picture for each tab, line break or other control, and nothing hidden."""
+    """The name as it is shown: with a symbol for each tab, line break or other control character, and nothing hidden."""
     if name.isascii() and name.isprintable():
         return name
     return clean(pictured(name).translate(_BREAKS)).text

@@ -1,7 +1,7 @@
 """Code, diffs and names as text in which nothing is hidden.
 
-Outputs are laid out as a terminal does it. In code the same would hide what runs: Python takes a carriage return for the end
-of a line, a terminal goes back to its start and writes over it.
+Outputs are laid out as in a terminal. For code that would hide what runs: to Python a carriage return ends the line, but a terminal
+goes back to the start of the line and overwrites it.
 """
 
 import re
@@ -10,29 +10,29 @@ from cellwright.core.text.clean import Cleaned, clean
 
 UNSEEN = "\N{REPLACEMENT CHARACTER}"
 _PICTURES = 0x2400
-"""Where the pictures of the control characters begin: one for each, of the same length."""
+"""The first of the symbols for control characters. Each symbol is one character."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def pictured(text: str) -> str:
-    """The text, as long as it was, with a picture for each control character except newline and tab."""
-    return _CONTROL.sub(lambda found: _picture(found[0]), text)
+    """The text with a symbol for each control character except newline and tab. Its length does not change."""
+    return _CONTROL.sub(lambda control: _picture(control[0]), text)
 
 
 def seen(source: str) -> Cleaned:
-    """Source code as it is shown: cleaned, and what controls a terminal is a picture."""
+    """Source code as it is shown: cleaned, with symbols for control characters."""
     cleaned = clean(source)
     return cleaned if cleaned.text == source else clean(pictured(source.replace("\r\n", "\n")))
 
 
 def has_controls(source: str) -> bool:
-    """Whether `seen` puts pictures into it."""
+    """Whether `seen` puts symbols into the source."""
     return _CONTROL.search(source.replace("\r\n", "\n")) is not None
 
 
 def spelt(name: str) -> str:
-    """A file's name as it can be told. One that is not UTF-8 on the disk has pieces that are no characters."""
+    """A file's name without surrogates, which Python uses for bytes that are not UTF-8."""
     return _SURROGATE.sub(UNSEEN, name)
 
 
@@ -42,7 +42,7 @@ def _picture(control: str) -> str:
 
 
 def cut_for_people(text: str, limit: int) -> tuple[str, bool]:
-    """The text cleaned, with a line in its middle that says how much is left out of it; and whether anything is."""
+    """The cleaned text, with a line in its middle that says how much is left out; and whether anything is left out."""
     cleaned = clean(text).text
     if len(cleaned) <= limit:
         return cleaned, False

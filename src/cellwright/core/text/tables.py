@@ -1,7 +1,7 @@
-"""Tables as tab-separated text: one line per row, whatever stands in the cells.
+"""Tables as tab-separated text: one line per row, whatever the cells contain.
 
-A tab, a line break, a backslash and every character that does not show itself is written as Python writes it in a string (`\\t`,
-`\\n`, `\\\\`, `\\u202e`), so a cell can neither look like two cells nor hide anything, and can be read back exactly.
+A tab, a line break, a backslash and every unprintable character is escaped as in a Python string (`\\t`, `\\n`, `\\\\`, `\\u202e`),
+so a cell can neither look like two cells nor hide anything, and can be read back exactly.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,18 +12,18 @@ TWO_BYTES = 0xFFFF
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A line of column names and a line for each row. None is an empty cell, truth is yes or no."""
-    return "\n".join("\t".join(_shown(value) for value in row) for row in (columns, *rows))
+    """A line of column names and a line for each row. None becomes an empty cell, booleans become yes or no."""
+    return "\n".join("\t".join(_cell_text(value) for value in row) for row in (columns, *rows))
 
 
 def escaped(text: str) -> str:
-    """The text as one cell holds it."""
+    """The text as it is written in a cell."""
     if text.isprintable() and "\\" not in text:
         return text
-    return "".join(_written(character) for character in text)
+    return "".join(_escaped_character(character) for character in text)
 
 
-def _shown(value: object) -> str:
+def _cell_text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -31,7 +31,7 @@ def _shown(value: object) -> str:
     return escaped(str(value))
 
 
-def _written(character: str) -> str:
+def _escaped_character(character: str) -> str:
     if character in SHORT:
         return SHORT[character]
     if character.isprintable():

@@ -1,4 +1,4 @@
-"""What a terminal would finally show of a stream of text: escape sequences gone, overwriting done.
+"""What a terminal would finally show of a stream of text: without escape sequences, and with overwriting applied.
 
 Carriage return, backspace, the cursor moves of progress bars (up, down, right, left, to a column) and "erase line" are
 applied. Colours, links, titles, clipboard writes, pictures and every other sequence leave no trace. Columns are counted in
@@ -18,9 +18,9 @@ _EIGHT_BIT = {
 }
 
 _CURSOR = r"\[[0-9]{0,3}[A-DGK]"
-# A string sequence (link, title, clipboard, picture) ends with BEL or ESC \. One that never ends must not swallow the text
-# after it: a payload without white space may have any length (a picture), another 4,096 characters; without an end, at
-# most 256 characters of the line go. No part can match an ESC, so the whole scan stays linear.
+# A string sequence (link, title, clipboard, picture) ends with BEL or ESC \. One that never ends must not remove the text
+# after it: a payload without white space (a picture) may have any length, others 4,096 characters; without an end, at most
+# 256 characters of the line are removed. No part can match an ESC, so the whole scan is linear.
 _ESCAPE = re.compile(
     rf"""\x1b(?:
         \[ [0-9;:]*+ m
@@ -44,7 +44,7 @@ def strip_escapes(text: str) -> str:
 
 
 def lay_out(text: str) -> str:
-    """The text after its carriage returns, backspaces and cursor moves. Takes what `strip_escapes` gives."""
+    """The text after applying its carriage returns, backspaces and cursor moves. Takes the result of `strip_escapes`."""
     text = text.replace("\r\n", "\n")
     if not any(map(text.__contains__, "\r\x08\x1b")):
         return text
@@ -66,14 +66,18 @@ class _Screen:
         self._rows: list[str | list[str]] = [""]
         self._row = 0
         self._column = 0
-        # Moves to the right leave blanks. Their sum is bounded, so a short hostile text cannot become a huge one.
+        # Moves to the right insert blanks. Their number is limited, so that a short hostile text cannot become a huge one.
         self._padding = padding
 
     def write(self, text: str) -> None:
-        first, newline, rest = text.partition("\n")
+        first, *lines = text.split("\n")
         self._put(first)
-        if newline:
-            self._put_lines(rest.split("\n"))
+        for line in lines:
+            self._row += 1
+            self._column = 0
+            if self._row == len(self._rows):
+                self._rows.append("")
+            self._put(line)
 
     def move(self, control: str) -> None:
         count = int(control[2:-1] or 1) if control[0] == "\x1b" else len(control)
@@ -98,14 +102,6 @@ class _Screen:
     def text(self) -> str:
         return "\n".join(row if isinstance(row, str) else "".join(row) for row in self._rows)
 
-    def _put_lines(self, lines: list[str]) -> None:
-        for line in lines:
-            self._row += 1
-            self._column = 0
-            if self._row == len(self._rows):
-                self._rows.append("")
-            self._put(line)
-
     def _put(self, run: str) -> None:
         if not run:
             return
@@ -127,13 +123,13 @@ class _Screen:
 
     def _backspace(self, count: int) -> None:
         """Delete at the end of a row, as JupyterLab does; inside a row only step back, as terminals do."""
-        left = max(0, self._column - count)
+        column = max(0, self._column - count)
         if self._column == len(self._rows[self._row]):
-            del self._characters()[left:]
-        self._column = left
+            del self._characters()[column:]
+        self._column = column
 
     def _erase(self, part: str) -> None:
-        """Erase to the end of the row, or all of it. (To its start, "1", is not done: nobody uses it.)"""
+        """Erase to the end of the row, or all of it. Erasing to its start ("1") is not supported: nobody uses it."""
         if part in {"", "0"}:
             if self._column < len(self._rows[self._row]):
                 del self._characters()[self._column :]

@@ -1,4 +1,4 @@
-"""How many tokens a text costs a model: a fast estimate that rather says too much than too little.
+"""How many tokens a text costs a model: a fast estimate that is rather too high than too low.
 
 No tokenizer ships with this program, so the estimate counts kinds of characters and of neighbours, with weights fitted to
 stay above what byte-pair vocabularies make of real text: 2,840 pieces of up to 4,000 characters, each against the largest
@@ -30,7 +30,7 @@ _KINDS: dict[str, Iterable[int]] = {
     ".": string.punctuation.encode(),
     " ": b" ",
     "\n": b"\n",
-    # Of a longer character the first UTF-8 byte counts; it tells the script well enough.
+    # Of a longer character only the first UTF-8 byte counts, which identifies the script well enough.
     "_": range(0x80, 0xC0),
     "L": range(0xC0, 0xC4),  # Latin-1
     "X": range(0xC4, 0xCE),  # Latin extended, phonetic, combining

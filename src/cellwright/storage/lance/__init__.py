@@ -1,1 +1,1 @@
-"""The search index in LanceDB, for who asks for it."""
+"""The optional search index in LanceDB."""

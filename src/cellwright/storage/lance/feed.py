@@ -1,8 +1,8 @@
-"""Brings a LanceDB index after the database: a thread of its own, in batches, one process at a time.
+"""Copies changes from the database to a LanceDB index: in a thread of its own, in batches, by one process at a time.
 
-The database says what changed and how far the index is. A batch is announced there, written to the index with a stamp, then noted as done;
-a process that ends in between leaves a batch that the next one writes again, to the same effect. An index that cannot be read, or whose
-stamp is not the announced one, because the database was restored or the folder exchanged, is dropped and made anew.
+The database says what changed and how far the index is. A batch is announced there, written to the index with a stamp, then recorded as
+done. If a process ends in between, the next one writes the same batch again, to the same effect. An index is dropped and rebuilt if it
+cannot be read, or if its stamp is not the announced one, because the database was restored or the folder was replaced.
 """
 
 import asyncio
@@ -12,7 +12,6 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -26,37 +25,36 @@ from cellwright.storage.lance.rows import Indexed, Source
 from cellwright.storage.lance.schema import owner, prepare
 from cellwright.storage.lance.state import COMPLETE, IndexState, Lease
 from cellwright.storage.lance.table import LanceTable, create_table, family_of, open_table
+from cellwright.storage.search.port import Progress
 
 log = logging.getLogger(__name__)
 
 AT_ONCE = 1_000
 LOOK_SECONDS = 1.0
-"""Between looks for what other processes changed."""
+"""Between checks for changes by other processes."""
 GATHER_SECONDS = 0.1
-"""After a wake, and between small batches: a commit to the index costs the same for one row as for hundreds."""
+"""The pause after a wake and between small batches: a commit to the index costs the same for one row as for hundreds."""
 FAILED_SECONDS = 5.0
 FINISH_SECONDS = 3600.0
 UNTIDY = 50
-"""So many commits make reading slow."""
+"""After so many commits the table is tidied, because they make reading slow."""
 TIDY_SHARE = 10
-"""Tidying takes at most one part in so many of the time, however long it takes."""
+"""Tidying takes at most one part in so many of the time."""
 TIDY_LEASE_SECONDS = 600.0
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What comes next: rows to write, numbers to take out, and how far the index is then."""
+class NextBatch:
+    """Rows to write, ids to delete, and how far the index is after that."""
 
     rows: list[Indexed]
-    gone: list[int]
+    deleted: list[int]
     applied: int
     copied: int
 
 
 class LanceFeed:
-    """The thread, and the table that it has opened."""
+    """The thread, and the LanceDB table that it has open."""
 
     def __init__(self, database: Database, source: Source, place: LancePlace) -> None:
         self._database = database
@@ -68,20 +66,20 @@ class LanceFeed:
         self._broken = ""
         self._failure: CellwrightError | None = None
         self.answered = 0
-        """Questions that LanceDB has answered."""
+        """How many queries LanceDB has answered."""
         self._commits = 0
         self._tidied = (0.0, 0.0)
         self._background = Background("cellwright-lance", self._run)
 
     @property
     def place(self) -> str:
-        """Under which the database knows this index."""
+        """The address under which the database knows this index."""
         return self._lease.place
 
     # -- for readers ---------------------------------------------------------------------------------------------------------------
 
     def current(self, tx: Transaction, tenant: str) -> LanceTable | None:
-        """The table, if it has all that this tenant has written. Otherwise None, and it will soon."""
+        """The table, if it has everything that this tenant has written. Otherwise None; the thread then brings it up to date."""
         table = self._table
         if table is not None:
             state = states.read_index(tx, self._lease.place)
@@ -99,7 +97,7 @@ class LanceFeed:
             return None
 
     def report(self, table: LanceTable, error: LanceFailed) -> None:
-        """The table could not be read: have it made anew."""
+        """Note that the table could not be read, so that it is rebuilt."""
         log.warning("lance_index_unreadable error=%s", error.message)
         self._broken = table.name
         self.wake()
@@ -107,27 +105,27 @@ class LanceFeed:
     # -- the thread ----------------------------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Something may have changed. From any thread."""
+        """Say that something may have changed. May be called from any thread."""
         self._background.wake()
 
     async def close(self) -> None:
         await self._background.close()
 
     async def rebuild(self, progress: Progress) -> None:
-        """Have the index made anew, by our thread or the process that has the lease, and wait for it. Raises what our thread fails by."""
+        """Have the index rebuilt, by our thread or by the process that has the lease, and wait for it. Raises the error of our thread."""
         self._failure = None
         await self._database.write(lambda tx: prepare(tx, self._database.engine))
         await self._database.write(lambda tx: states.condemn(tx, self._lease.place))
         until = time.monotonic() + FINISH_SECONDS
         self.wake()
-        while not await self._is_done(progress):
+        while not await self._is_rebuilt(progress):
             if self._failure is not None:
                 raise self._failure
             if time.monotonic() > until:
                 raise Unavailable("the LanceDB index is not made yet", hint="it goes on in the background")
             await asyncio.sleep(GATHER_SECONDS)
 
-    async def _is_done(self, progress: Progress) -> bool:
+    async def _is_rebuilt(self, progress: Progress) -> bool:
         def work(tx: Transaction) -> tuple[IndexState, int, int, bool]:
             state = states.read_index(tx, self._lease.place)
             done, total = self._source.progress(tx, state.copied)
@@ -139,14 +137,8 @@ class LanceFeed:
         return state.is_complete and not behind
 
     def _run(self) -> None:
-        # A loop of its own: the database is asked as everywhere, but from here.
-        asyncio.run(self._until_closed())
-
-    async def _until_closed(self) -> None:
-        await self._work()
-        # If the database cannot be told, the lease lapses by itself.
-        with suppress(CellwrightError):
-            await self._let_go()
+        # An event loop of its own, because the database's methods are coroutines.
+        asyncio.run(self._work())
 
     async def _work(self) -> None:
         prepared = False
@@ -158,49 +150,53 @@ class LanceFeed:
                 rows = await self.step()
                 if not rows:
                     await self._tidy()
-                    await self._let_go()
+                    await self._release_lease()
             except CellwrightError as error:
                 if isinstance(error, LanceFailed):
                     self._broken = self._table.name if self._table else ""
                 log.warning("lance_index_not_fed error=%s", error.message)
                 self._failure = error
-                self._rest(FAILED_SECONDS)
+                self._wait(FAILED_SECONDS)
                 continue
             if rows < AT_ONCE:
                 self._pause(GATHER_SECONDS if rows else LOOK_SECONDS)
+        # If the database cannot be reached, the lease expires by itself.
+        with suppress(CellwrightError):
+            await self._release_lease()
 
-    def _rest(self, seconds: float) -> None:
-        """Wait, however often it is woken, unless it is to end."""
+    def _wait(self, seconds: float) -> None:
+        """Wait, also when woken, but not after closing."""
         until = time.monotonic() + seconds
         while not self._background.closed and time.monotonic() < until:
             threading.Event().wait(GATHER_SECONDS)
 
     def _pause(self, seconds: float) -> None:
-        if self._background.wanted.wait(seconds) and not self._background.closed:
+        """Wait until woken, but no longer than `seconds`."""
+        if self._background.woken.wait(seconds) and not self._background.closed:
             threading.Event().wait(GATHER_SECONDS)
-            self._background.wanted.clear()
+            self._background.woken.clear()
 
     # -- one step ------------------------------------------------------------------------------------------------------------------
 
     async def step(self) -> int:
-        """Do what comes next. How many rows that were; 0 if there is nothing to do, or another process does it."""
+        """Write the next batch. Returns how many rows that were; 0 if there is nothing to do, or if another process does it."""
         place = self._lease.place
         state, behind = await self._database.read(
-            lambda tx: (found := states.read_index(tx, place), states.is_behind(tx, found))
+            lambda tx: (index := states.read_index(tx, place), states.is_behind(tx, index))
         )
-        sound = await asyncio.to_thread(self._opened, state)
-        if sound and state.is_complete and not behind:
+        intact = await asyncio.to_thread(self._open, state)
+        if intact and state.is_complete and not behind:
             return 0
         if not await self._database.write(lambda tx: states.take_lease(tx, self._lease, time.time())):
             return 0
-        # Again, now that nobody else writes.
+        # Once more, now that nobody else writes.
         state = await self._database.read(lambda tx: states.read_index(tx, place))
-        if not await asyncio.to_thread(self._opened, state):
-            return await self._begin_again()
-        return await self._one_batch(state)
+        if not await asyncio.to_thread(self._open, state):
+            return await self._start_table()
+        return await self._write_batch(state)
 
-    def _opened(self, state: IndexState) -> bool:
-        """Whether the table that the database names is open, readable, and as it should be."""
+    def _open(self, state: IndexState) -> bool:
+        """Open the table that the database names. False if it cannot be read or has another stamp than the database expects."""
         if not state.name or self._broken == state.name:
             return False
         try:
@@ -212,67 +208,67 @@ class LanceFeed:
             log.warning("lance_index_unreadable error=%s", error.message)
             return False
 
-    async def _begin_again(self) -> int:
+    async def _start_table(self) -> int:
+        """Replace the table by an empty one. Returns 1, or 0 if another process has the lease."""
         self._table = None
         family, dimensions = await self._database.read(lambda tx: (family_of(owner(tx)), self._source.dimensions(tx)))
         name, stamp = family + secrets.token_hex(6), secrets.token_hex(8)
         self._connection = await asyncio.to_thread(self._place.connect)
-        # First the database: a table that it does not know is dropped by the next one, the other way round it would be waited for.
-        begun = await self._database.write(
+        # The database first: a table that it does not know is dropped by the next one. In the other order it would be waited for.
+        has_lease = await self._database.write(
             lambda tx: states.begin_table(tx, self._lease, self._database.engine, name, dimensions, stamp)
         )
-        if not begun:
+        if not has_lease:
             return 0
         self._table = await asyncio.to_thread(create_table, self._connection, family, name, dimensions, stamp)
         self._commits = 0
         log.info("lance_index_begun dimensions=%s", dimensions)
         return 1
 
-    async def _one_batch(self, state: IndexState) -> int:
+    async def _write_batch(self, state: IndexState) -> int:
         table = self._table
         assert table is not None
-        work = await self._database.read(lambda tx: self._next(tx, state))
-        if not table.fits(work.rows):
-            # Vectors of another model: a table has one number of dimensions.
-            return await self._begin_again()
-        if work.applied == state.applied and work.copied == state.copied:
+        batch = await self._database.read(lambda tx: self._next_batch(tx, state))
+        if not table.fits(batch.rows):
+            # These vectors are of another model, and all vectors of a table have the same number of dimensions.
+            return await self._start_table()
+        if batch.applied == state.applied and batch.copied == state.copied:
             return 0
         stamp = await self._database.write(lambda tx: states.begin_batch(tx, self._lease, table.name, time.time()))
         if stamp is None:
             return 0
-        await asyncio.to_thread(table.write, work.rows, work.gone, stamp)
-        self._commits += 1 + bool(work.gone)
-        await self._database.write(lambda tx: states.end_batch(tx, self._lease, stamp, work.applied, work.copied))
-        if work.copied == COMPLETE != state.copied:
+        await asyncio.to_thread(table.write, batch.rows, batch.deleted, stamp)
+        self._commits += 1 + bool(batch.deleted)
+        await self._database.write(lambda tx: states.end_batch(tx, self._lease, stamp, batch.applied, batch.copied))
+        if batch.copied == COMPLETE != state.copied:
             self._commits = max(self._commits, UNTIDY)
         await self._tidy()
-        return max(1, len(work.rows) + len(work.gone))
+        return max(1, len(batch.rows) + len(batch.deleted))
 
-    def _next(self, tx: Transaction, state: IndexState) -> Work:
+    def _next_batch(self, tx: Transaction, state: IndexState) -> NextBatch:
         if state.copied != COMPLETE:
             rows = self._source.after(tx, state.copied, AT_ONCE)
-            return Work(rows, [], state.applied, rows[-1].id if len(rows) == AT_ONCE else COMPLETE)
+            return NextBatch(rows, [], state.applied, rows[-1].id if len(rows) == AT_ONCE else COMPLETE)
         changed, last = states.next_changes(tx, self._database.engine, state, AT_ONCE)
         rows = self._source.some(tx, changed)
-        there = {row.id for row in rows}
-        return Work(rows, [number for number in changed if number not in there], last, COMPLETE)
+        existing = {row.id for row in rows}
+        return NextBatch(rows, [number for number in changed if number not in existing], last, COMPLETE)
 
     async def _tidy(self) -> None:
-        """If there are many small pieces. Also when there is nothing else to do: what was put off is done then."""
+        """Tidy the table after many commits. Also called when there is nothing else to do, to catch up on what was put off."""
         table = self._table
         ended, took = self._tidied
         if table is None or self._commits < UNTIDY or time.monotonic() - ended < took * TIDY_SHARE:
             return
-        held = await self._database.write(
+        has_lease = await self._database.write(
             lambda tx: states.take_lease(tx, self._lease, time.time(), TIDY_LEASE_SECONDS)
         )
-        if held:
-            began = time.monotonic()
+        if has_lease:
+            start = time.monotonic()
             await asyncio.to_thread(table.tidy)
-            self._tidied = (time.monotonic(), time.monotonic() - began)
+            self._tidied = (time.monotonic(), time.monotonic() - start)
             self._commits = 0
 
-    async def _let_go(self) -> None:
-        """Another process may write now."""
+    async def _release_lease(self) -> None:
         if await self._database.read(lambda tx: states.holds(tx, self._lease)):
             await self._database.write(lambda tx: states.give_back(tx, self._lease))

@@ -1,4 +1,4 @@
-"""Which rows of a LanceDB table a question is about. LanceDB binds no values, so they stand in the text, as literals."""
+"""Filters for rows of a LanceDB table. LanceDB cannot bind values, so they are written as literals."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,13 @@ from cellwright.storage.values import check_text
 
 
 def literal(value: str) -> str:
-    """The text as a literal. Doubling the quote is all that LanceDB's parser asks for: it knows no escapes."""
+    """The text as a literal. Doubling the quote is enough: LanceDB's parser has no escapes."""
     check_text(value)
     return "'" + value.replace("'", "''") + "'"
 
 
 def filter_of(query: Query, model: str = "") -> str:
-    """The rows that a question is about; with `model`, those that have a vector of it."""
+    """The condition for the rows that pass the query's filters; with `model`, only those that have a vector of it."""
     conditions = [f"tenant = {literal(query.tenant)}"]
     if model:
         conditions.append(f"model = {literal(model)}")

@@ -1,4 +1,4 @@
-"""The search index of a database with one in LanceDB beside it. Imported only where the settings ask for it."""
+"""Opens the search index of a database together with one in LanceDB. Imported only if the settings ask for it."""
 
 import logging
 
@@ -13,12 +13,12 @@ log = logging.getLogger(__name__)
 
 
 def open_lance_search(database: Database, place: LancePlace, models: Models | None = None) -> LanceSearch:
-    """The index in LanceDB answers when it is up to date, else the database does. ConfigError if it cannot work there."""
+    """The index in LanceDB answers when it is up to date, else the database does. ConfigError if LanceDB cannot be used there."""
     check_installed()
     try:
         place.check()
     except LanceFailed as error:
-        # The database answers until the store does.
+        # The database answers until the store can be reached.
         log.warning("lance_index_not_reached error=%s", error.message)
     if database.engine is Engine.POSTGRESQL:
         return LanceSearch(database, TsWords(), PgVectors(), place, models)

@@ -1,6 +1,6 @@
-"""Where an index in LanceDB is, and the way to it. What the library cannot do is LanceFailed: the caller then does without it.
+"""Where an index in LanceDB is, and how to connect to it. If the library fails, LanceFailed is raised, and the caller does without it.
 
-LanceDB has no types and is an optional part, so it is Any here and in the module of its tables, and nowhere else.
+LanceDB has no types and is an optional part, so it is Any here and in table.py, and nowhere else.
 """
 
 import importlib
@@ -29,8 +29,8 @@ class LanceFailed(Unavailable):
 
 
 @contextmanager
-def told() -> Generator[None]:
-    """LanceDB's errors have no class of their own: these are all that it raises."""
+def lance_errors() -> Generator[None]:
+    """Raise LanceDB's errors as LanceFailed. It has no error classes of its own: these are all that it raises."""
     try:
         yield
     except (RuntimeError, ValueError, OSError, KeyError, HTTPException) as error:
@@ -53,18 +53,18 @@ class FolderPlace:
 
     @property
     def name(self) -> str:
-        """Under which the database knows the index: another machine has another folder at the same path."""
+        """The address under which the database knows the index. It has the host, because each machine has its own folder at that path."""
         return f"{socket.gethostname()}:{self.path}"
 
     def check(self) -> None:
-        """A folder is made when it is needed."""
+        """Nothing to check: a folder is created when it is needed."""
 
     def connect(self) -> Any:  # noqa: ANN401
-        """The tables there. Takes a second the first time, because of the import."""
-        with told():
-            # It holds the words of every text, as the database does.
+        """A connection to LanceDB. Takes a second the first time, because of the import."""
+        with lance_errors():
+            # Private, because it holds the words of every text, as the database does.
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return _connected(str(self.path), None)
+        return _connect(str(self.path), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +78,21 @@ class BucketPlace:
         return self.bucket.uri
 
     def check(self) -> None:
-        """ConfigError if two writers would not be safe there, LanceFailed if the store does not answer."""
-        with told():
+        """ConfigError if the store is not safe for two writers, LanceFailed if it does not answer."""
+        with lance_errors():
             self.bucket.check_conditions()
 
     def connect(self) -> Any:  # noqa: ANN401
-        """The tables there. Each time anew it is seen that the store is one that several may write to."""
+        """A connection to LanceDB. The store is checked each time."""
         self.check()
-        return _connected(self.bucket.uri, self.bucket.options())
+        return _connect(self.bucket.uri, self.bucket.options())
 
 
 LancePlace = FolderPlace | BucketPlace
 
 
 def lance_place(setting: str, state_folder: Path) -> LancePlace:
-    """What the setting `--lance-uri` means: nothing is a folder in the state folder, `s3://…` a bucket, else a folder."""
+    """What the setting `--lance-uri` means: a bucket if it is `s3://…`, a folder in the state folder if it is empty, else a folder."""
     if setting.startswith(SCHEME):
         return BucketPlace(bucket_of(setting, os.environ))
     if "://" in setting:
@@ -103,14 +103,14 @@ def lance_place(setting: str, state_folder: Path) -> LancePlace:
     return FolderPlace(expanded(setting).absolute() if setting else state_folder / FOLDER_NAME)
 
 
-def _connected(uri: str, options: dict[str, str] | None) -> Any:  # noqa: ANN401
+def _connect(uri: str, options: dict[str, str] | None) -> Any:  # noqa: ANN401
     ours = LOG not in os.environ
-    # It warns at every search otherwise.
+    # Otherwise it logs a warning at every search.
     os.environ.setdefault(LOG, "error")
     try:
         lancedb = cast("Any", importlib.import_module("lancedb"))
     finally:
         if ours:
             del os.environ[LOG]
-    with told():
+    with lance_errors():
         return lancedb.connect(uri, read_consistency_interval=timedelta(0), storage_options=options)

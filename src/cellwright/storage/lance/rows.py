@@ -1,4 +1,4 @@
-"""Entries as an index gets them: with the vectors that the database has, so that nothing is embedded again."""
+"""Entries with the vectors that the database has, so that nothing is embedded again for another index."""
 
 import json
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class Indexed:
 
 
 class Source:
-    """Reads from the database what an index is made of."""
+    """Reads entries and vectors for an index from the database."""
 
     def __init__(self, engine: Engine, vectors: VectorIndex) -> None:
         self.engine = engine
@@ -41,27 +41,28 @@ class Source:
         return self._read(tx, "WHERE e.id > ? ORDER BY e.id LIMIT ?", last, limit)
 
     def progress(self, tx: Transaction, copied: int) -> tuple[int, int]:
-        """How many entries there are up to a number, or altogether if it is none, and how many there are."""
+        """How many entries are copied, if all up to id `copied` are (all of them if it is negative), and how many there are."""
         row = tx.row("SELECT count(*) FILTER (WHERE ? < 0 OR id <= ?), count(*) FROM search_entries", copied, copied)
         assert row is not None
         return cast("int", row[0]), cast("int", row[1])
 
     def dimensions(self, tx: Transaction) -> int:
-        """Of the present model's vectors; 0 if there are none."""
+        """The number of dimensions of the present model's vectors; 0 if there are none."""
         if not self._vectors.is_there(tx):
             return 0
         column = "vector::text" if self.engine is Engine.POSTGRESQL else "vector"
         row = tx.row(f"SELECT {column} FROM search_vectors WHERE model = ? LIMIT 1", read_state(tx).model)  # noqa: S608
         return len(_vector(row[0])) if row else 0
 
-    def _read(self, tx: Transaction, which: str, *values: Value) -> list[Indexed]:
+    def _read(self, tx: Transaction, condition: str, *values: Value) -> list[Indexed]:
         column = "v.vector::text" if self.engine is Engine.POSTGRESQL else "v.vector"
-        joined = "LEFT JOIN search_vectors v ON v.entry = e.id AND v.tenant = e.tenant AND v.model = ? "
+        join = "LEFT JOIN search_vectors v ON v.entry = e.id AND v.tenant = e.tenant AND v.model = ? "
         model = read_state(tx).model
-        there = self._vectors.is_there(tx)
+        has_vectors = self._vectors.is_there(tx)
         rows = tx.rows(
-            f"SELECT {COLUMNS}, e.id, {column if there else 'NULL'} FROM search_entries e {joined if there else ''}{which}",  # noqa: S608
-            *((model,) if there else ()),
+            f"SELECT {COLUMNS}, e.id, {column if has_vectors else 'NULL'} FROM search_entries e "  # noqa: S608
+            f"{join if has_vectors else ''}{condition}",
+            *((model,) if has_vectors else ()),
             *values,
         )
         return [_indexed(row, model) for row in rows]

@@ -1,7 +1,7 @@
 """A bucket as the place of a LanceDB index: how it is reached, and whether several writers are safe there.
 
-LanceDB commits by a PUT that must fail if the object is there already (`If-None-Match: *`). A store that ignores the condition lets two
-writers overwrite each other's commits without a word, so it is tried before anything is written.
+LanceDB commits by a PUT that must fail if the object exists already (`If-None-Match: *`). A store that ignores the condition lets two
+writers silently overwrite each other's commits, so the condition is tried before anything is written.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ ANSWER_SECONDS = 10.0
 DONE = 200
 REFUSED = frozenset({409, 412})
 UNKNOWN = frozenset({400, 405, 501})
-"""What stores answer that do not know the condition at all."""
+"""Answers of stores that do not know the condition at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class Bucket:
     token: Secret | None
 
     def options(self) -> dict[str, str]:
-        """The same for LanceDB: what was tried is what is used."""
-        found = {
+        """The same for LanceDB, so that it uses exactly what was checked."""
+        options = {
             "aws_access_key_id": self.key,
             "aws_secret_access_key": self.secret.reveal(),
             "aws_region": self.region,
@@ -49,12 +49,12 @@ class Bucket:
             "aws_virtual_hosted_style_request": "false",
             "allow_http": str(self.endpoint.startswith("http://")).lower(),
         }
-        return found | ({"aws_session_token": self.token.reveal()} if self.token else {})
+        return options | ({"aws_session_token": self.token.reveal()} if self.token else {})
 
     def check_conditions(self) -> None:
         """ConfigError if the store cannot be used, or does not honour `If-None-Match`. OSError if it does not answer."""
         object_name = f"{self.prefix}/probe-{secrets.token_hex(8)}".lstrip("/")
-        first = self._asked("PUT", object_name)
+        first = self._request("PUT", object_name)
         if first in UNKNOWN:
             raise self._unsafe()
         if first != DONE:
@@ -62,8 +62,8 @@ class Bucket:
                 f"--lance-uri: the store answers {first} to a write below {self.uri}",
                 hint="check the bucket, AWS_REGION and AWS_ENDPOINT_URL, and that the key may list, read, write and delete there",
             )
-        second = self._asked("PUT", object_name)
-        self._asked("DELETE", object_name)
+        second = self._request("PUT", object_name)
+        self._request("DELETE", object_name)
         if second not in REFUSED:
             raise self._unsafe()
 
@@ -73,21 +73,21 @@ class Bucket:
             hint="use a store that does (Amazon S3 does), or name a folder",
         )
 
-    def _asked(self, method: str, object_name: str) -> int:
-        where = urlsplit(self.endpoint)
-        path = f"{where.path.rstrip('/')}/{self.name}/{quote(object_name)}"
-        kind = HTTPSConnection if where.scheme == "https" else HTTPConnection
-        connection = kind(where.netloc, timeout=ANSWER_SECONDS)
+    def _request(self, method: str, object_name: str) -> int:
+        endpoint = urlsplit(self.endpoint)
+        path = f"{endpoint.path.rstrip('/')}/{self.name}/{quote(object_name)}"
+        kind = HTTPSConnection if endpoint.scheme == "https" else HTTPConnection
+        connection = kind(endpoint.netloc, timeout=ANSWER_SECONDS)
         try:
-            connection.request(method, path, headers=self._headers(method, where.netloc, path, datetime.now(UTC)))
-            answer = connection.getresponse()
-            answer.read()
-            return answer.status
+            connection.request(method, path, headers=self._headers(method, endpoint.netloc, path, datetime.now(UTC)))
+            response = connection.getresponse()
+            response.read()
+            return response.status
         finally:
             connection.close()
 
     def _headers(self, method: str, host: str, path: str, now: datetime) -> dict[str, str]:
-        """Signed in AWS's fourth manner. The body is always empty."""
+        """Headers signed with AWS Signature Version 4. The body is always empty."""
         when, day = now.strftime("%Y%m%dT%H%M%SZ"), now.strftime("%Y%m%d")
         signed = {"host": host, "x-amz-content-sha256": hashlib.sha256().hexdigest(), "x-amz-date": when}
         if self.token:
@@ -106,9 +106,9 @@ class Bucket:
 
 
 def bucket_of(uri: str, environment: Mapping[str, str]) -> Bucket:
-    """The bucket that the setting names, reached as the environment says."""
-    found = PLACE.fullmatch(uri)
-    if found is None:
+    """The bucket that the setting names, with the endpoint and the keys of the environment."""
+    match = PLACE.fullmatch(uri)
+    if match is None:
         raise ConfigError("--lance-uri is no address of a bucket", hint="write it as s3://bucket/prefix")
     key, secret = environment.get("AWS_ACCESS_KEY_ID"), environment.get("AWS_SECRET_ACCESS_KEY")
     if not key or not secret:
@@ -117,16 +117,15 @@ def bucket_of(uri: str, environment: Mapping[str, str]) -> Bucket:
             hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN for keys that end)",
         )
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1"
-    named = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
-    endpoint = (named or f"https://s3.{region}.amazonaws.com").rstrip("/")
+    custom_endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
+    endpoint = (custom_endpoint or f"https://s3.{region}.amazonaws.com").rstrip("/")
     if not endpoint.startswith(("https://", "http://")):
         raise ConfigError("AWS_ENDPOINT_URL is no address", hint="write it as https://host:port")
     token = environment.get("AWS_SESSION_TOKEN")
-    where = uri.rstrip("/")
     return Bucket(
-        where,
-        found["bucket"],
-        found["prefix"].strip("/"),
+        uri.rstrip("/"),
+        match["bucket"],
+        match["prefix"].strip("/"),
         endpoint,
         region,
         key,

@@ -1,7 +1,8 @@
-"""What the database keeps for a LanceDB index: which entries changed, told by triggers, and how far each index has come.
+"""What the database stores for a LanceDB index: which entries changed, and how far each index is.
 
-Triggers, so that a process that uses no such index tells its changes too. An entry stands once, with its last change. In SQLite changes
-are numbered as they are committed. In PostgreSQL a change has the number of its transaction, and counts once no older one is under way.
+Triggers record the changes, so those of processes without such an index count too. Each entry is listed once, with its last change. In
+SQLite changes are numbered as they are committed. In PostgreSQL a change has the number of its transaction, and counts once no older
+transaction is running.
 """
 
 import secrets
@@ -57,7 +58,7 @@ MIGRATIONS = (
         (
             PerEngine(SQLITE, POSTGRESQL),
             "CREATE INDEX lance_changes_tenant ON lance_changes (tenant, number)",
-            # `stamp` stands in the index as well, `next_stamp` while it is being written: an index of another past is told by it.
+            # `stamp` is in the index as well, `next_stamp` while a batch is being written. An index that was replaced has another one.
             """CREATE TABLE lance_indexes (
                 place TEXT NOT NULL PRIMARY KEY,
                 name TEXT NOT NULL,
@@ -69,7 +70,7 @@ MIGRATIONS = (
                 holder TEXT NOT NULL,
                 held_until REAL NOT NULL
             ) STRICT""",
-            # In the names of tables: several databases may have their indexes in one place.
+            # Part of the names of tables: several databases may have their indexes in one place.
             "CREATE TABLE lance_owner (id TEXT NOT NULL) STRICT",
             _name_owner,
         ),
@@ -78,7 +79,7 @@ MIGRATIONS = (
 
 
 def prepare(tx: Transaction, engine: Engine) -> None:
-    """Make the tables where they are missing. Only databases that have such an index have them."""
+    """Create the tables if they are missing. Only databases with such an index have them."""
     if engine is Engine.POSTGRESQL:
         tx.run(LOCK)
     migrate(tx, engine, MIGRATIONS)
@@ -86,25 +87,23 @@ def prepare(tx: Transaction, engine: Engine) -> None:
 
 
 def watch_vectors(tx: Transaction, engine: Engine) -> None:
-    """In PostgreSQL the table of vectors comes with the first model. What it had before is then told as changed."""
-    if engine is not Engine.POSTGRESQL or not _is_unwatched(tx):
+    """Create the trigger on the vectors in PostgreSQL, whose table comes with the first model. All its rows then count as changed."""
+    if engine is not Engine.POSTGRESQL:
         return
-    # Two at once would each see none and make one.
+    unwatched = tx.row(
+        "SELECT 1 WHERE to_regclass('search_vectors') IS NOT NULL AND to_regproc('lance_note_entry') IS NOT NULL AND NOT EXISTS "
+        "(SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass('search_vectors') AND tgname = 'lance_search_vectors')"
+    )
+    if unwatched is None:
+        return
+    # Without the lock, two processes could create it at the same time.
     tx.run(LOCK)
     tx.run(TRIGGER.format(table="search_vectors", column="entry"))
     tx.run("UPDATE search_vectors SET model = model")
 
 
-def _is_unwatched(tx: Transaction) -> bool:
-    found = tx.row(
-        "SELECT 1 WHERE to_regclass('search_vectors') IS NOT NULL AND to_regproc('lance_note_entry') IS NOT NULL AND NOT EXISTS "
-        "(SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass('search_vectors') AND tgname = 'lance_search_vectors')"
-    )
-    return found is not None
-
-
-def settled(tx: Transaction, engine: Engine) -> int:
-    """All changes up to this number are there to be seen; no smaller number comes any more."""
+def last_settled_change(tx: Transaction, engine: Engine) -> int:
+    """All changes up to this number are visible, and none with a smaller number will follow."""
     if engine is Engine.POSTGRESQL:
         row = tx.row("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1")
     else:
@@ -114,7 +113,7 @@ def settled(tx: Transaction, engine: Engine) -> int:
 
 
 def owner(tx: Transaction) -> str:
-    """What this database calls itself in names of tables."""
+    """The id of this database in the names of tables."""
     row = tx.row("SELECT id FROM lance_owner")
     assert row is not None
     return cast("str", row[0])

@@ -1,7 +1,7 @@
 """Search by a LanceDB index in a folder or bucket beside the database.
 
-The database keeps its own index too, in the same transaction as the entries, and answers whenever the one in LanceDB does not have all that
-the tenant has written, or cannot be read. So words are found at once, and a lost index costs time alone.
+The database has its own index too, written in the same transaction as the entries. It answers whenever the one in LanceDB does not have
+everything that the tenant has written, or cannot be read. So new words are found at once, and losing the LanceDB index costs only time.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,17 +14,17 @@ from cellwright.storage.lance.rows import Source
 from cellwright.storage.lance.schema import watch_vectors
 from cellwright.storage.lance.table import LanceTable
 from cellwright.storage.search.embeddings.models import Models
-from cellwright.storage.search.engines import Ranked, VectorIndex, Words
-from cellwright.storage.search.entries import PutEntry, WaitingEntry, matching
-from cellwright.storage.search.indexed import IndexedSearch, Progress
-from cellwright.storage.search.port import Entry, Query
+from cellwright.storage.search.engines import Ranked, VectorIndex, Words, all_then_any
+from cellwright.storage.search.entries import PutEntry, WaitingEntry, ids_in_scope
+from cellwright.storage.search.indexed import IndexedSearch
+from cellwright.storage.search.port import Entry, Progress, Query
 
 if TYPE_CHECKING:
     from cellwright.storage.search.embeddings.port import Vectors
 
 
 class LanceSearch(IndexedSearch):
-    """The index in LanceDB, over the one of the database."""
+    """The index in LanceDB, with that of the database to fall back on."""
 
     def __init__(
         self, database: Database, words: Words, vectors: VectorIndex, place: LancePlace, models: Models | None
@@ -52,28 +52,28 @@ class LanceSearch(IndexedSearch):
 
 
 class LanceAnswers:
-    """What LanceDB says, if it can be believed."""
+    """Asks LanceDB, and checks its answers."""
 
     def __init__(self, feed: LanceFeed) -> None:
         self._feed = feed
 
     def ask(self, tx: Transaction, query: Query, question: Callable[[LanceTable], Ranked | None]) -> Ranked | None:
-        """None if the database has to be asked: the index is behind, cannot be read, or has what the rows do not bear out."""
+        """LanceDB's answer. None, so that the database is asked, if the index is behind, cannot be read, or disagrees with the rows."""
         table = self._feed.current(tx, query.tenant)
         if table is None:
             return None
         try:
-            found = question(table)
+            ranked = question(table)
         except LanceFailed as error:
             self._feed.report(table, error)
             return None
-        if found is None:
+        if ranked is None:
             return None
-        ids = [entry for entry, _ in found]
-        if len(matching(tx, query, ids)) < len(set(ids)):
+        ids = [entry for entry, _ in ranked]
+        if len(ids_in_scope(tx, query, ids)) < len(set(ids)):
             return None
         self._feed.answered += 1
-        return found
+        return ranked
 
 
 class LanceWords:
@@ -91,17 +91,11 @@ class LanceWords:
         self._words.clear(tx)
 
     def ranked(self, tx: Transaction, query: Query, words: Sequence[str], limit: int) -> Ranked:
-        found = self.answers.ask(tx, query, lambda table: _matching(table, query, words, limit))
-        return self._words.ranked(tx, query, words, limit) if found is None else found
+        def question(table: LanceTable) -> Ranked:
+            return all_then_any(words, limit, lambda every: table.by_words(query, words, every=every, limit=limit))
 
-
-def _matching(table: LanceTable, query: Query, words: Sequence[str], limit: int) -> Ranked:
-    found = table.by_words(query, words, every=True, limit=limit)
-    if len(found) < limit and len(words) > 1:
-        known = {entry for entry, _ in found}
-        some = table.by_words(query, words, every=False, limit=limit)
-        found += [one for one in some if one[0] not in known][: limit - len(found)]
-    return found
+        ranked = self.answers.ask(tx, query, question)
+        return self._words.ranked(tx, query, words, limit) if ranked is None else ranked
 
 
 class LanceVectors:
@@ -132,5 +126,5 @@ class LanceVectors:
         self._vectors.clear(tx)
 
     def ranked(self, tx: Transaction, query: Query, model: str, vector: "Vectors", limit: int) -> Ranked:
-        found = self._answers.ask(tx, query, lambda table: table.by_meaning(query, model, vector, limit))
-        return self._vectors.ranked(tx, query, model, vector, limit) if found is None else found
+        ranked = self._answers.ask(tx, query, lambda table: table.by_meaning(query, model, vector, limit))
+        return self._vectors.ranked(tx, query, model, vector, limit) if ranked is None else ranked

@@ -1,4 +1,4 @@
-"""How far a LanceDB index has come, and who brings it further: rows of the database, because the database is the truth."""
+"""How far a LanceDB index is, and which process may write to it. Both are in the database, which is the source of truth."""
 
 import secrets
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from cellwright.storage.database import Engine, Transaction
-from cellwright.storage.lance.schema import settled
+from cellwright.storage.lance.schema import last_settled_change
 
 LEASE_SECONDS = 30.0
 COMPLETE = -1
@@ -14,10 +14,10 @@ COMPLETE = -1
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """One index. It is complete once every entry was copied; from then on it follows the changes."""
+    """One index. It is complete once every entry was copied; after that, changes are applied to it."""
 
     name: str
-    """Of the table in LanceDB; empty if one is to be made."""
+    """The name of the table in LanceDB; empty if one is still to be created."""
     dimensions: int
     stamp: str
     next_stamp: str
@@ -29,13 +29,13 @@ class IndexState:
         return bool(self.name) and self.copied == COMPLETE
 
     def expects(self, stamp: str | None) -> bool:
-        """Whether an index with this stamp has what the database says it has, or one batch more."""
+        """Whether an index with this stamp has all batches that the database recorded, or one more."""
         return bool(stamp) and stamp in {self.stamp, self.next_stamp}
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write to an index, for a while."""
+    """The right to write to an index for a limited time."""
 
     place: str
     holder: str
@@ -52,7 +52,7 @@ def read_index(tx: Transaction, place: str) -> IndexState:
 
 
 def take_lease(tx: Transaction, lease: Lease, now: float, seconds: float = LEASE_SECONDS) -> bool:
-    """Whether we have it now: nobody else does, or has let it lapse."""
+    """Take or renew the lease. False if another process holds it and it has not expired."""
     tx.run(
         "INSERT INTO lance_indexes VALUES (?, '', 0, '', '', 0, 0, '', 0) ON CONFLICT (place) DO NOTHING", lease.place
     )
@@ -71,60 +71,60 @@ def give_back(tx: Transaction, lease: Lease) -> None:
 
 
 def begin_table(tx: Transaction, lease: Lease, engine: Engine, name: str, dimensions: int, stamp: str) -> bool:
-    """From now on the index is this table, which has nothing yet. False if the lease is another's by now."""
+    """Make this table, which is still empty, the index. False if another process has the lease by now."""
     return bool(
         tx.run(
             "UPDATE lance_indexes SET name = ?, dimensions = ?, stamp = ?, next_stamp = '', applied = ?, copied = 0 "
             "WHERE place = ? AND holder = ?",
-            *(name, dimensions, stamp, settled(tx, engine), lease.place, lease.holder),
+            *(name, dimensions, stamp, last_settled_change(tx, engine), lease.place, lease.holder),
         )
     )
 
 
 def begin_batch(tx: Transaction, lease: Lease, name: str, now: float) -> str | None:
-    """The stamp of the batch that is written next; None if the lease or the table is another's by now."""
+    """The stamp of the next batch. None if another process has the lease by now, or the table was replaced."""
     stamp = secrets.token_hex(8)
-    mine = tx.run(
+    updated = tx.run(
         "UPDATE lance_indexes SET next_stamp = ?, held_until = ? WHERE place = ? AND holder = ? AND name = ?",
         *(stamp, now + LEASE_SECONDS, lease.place, lease.holder, name),
     )
-    return stamp if mine else None
+    return stamp if updated else None
 
 
 def end_batch(tx: Transaction, lease: Lease, stamp: str, applied: int, copied: int) -> bool:
-    """The batch is in the index. What every index has need not be told any more."""
-    mine = tx.run(
+    """Record that the batch is in the index. Changes that every index has are deleted."""
+    updated = tx.run(
         "UPDATE lance_indexes SET stamp = ?, next_stamp = '', applied = ?, copied = ? "
         "WHERE place = ? AND holder = ? AND next_stamp = ?",
         *(stamp, applied, copied, lease.place, lease.holder, stamp),
     )
     tx.run("DELETE FROM lance_changes WHERE number <= (SELECT min(applied) FROM lance_indexes)")
-    return bool(mine)
+    return bool(updated)
 
 
 def condemn(tx: Transaction, place: str) -> None:
-    """Have the index made anew by whoever has the lease next."""
+    """Have the index rebuilt by the next process that takes the lease."""
     tx.run("UPDATE lance_indexes SET name = '' WHERE place = ?", place)
 
 
 def is_behind(tx: Transaction, state: IndexState, tenant: str | None = None) -> bool:
-    only, values = ("", ()) if tenant is None else (" AND tenant = ?", (tenant,))
-    return tx.row(f"SELECT 1 FROM lance_changes WHERE number > ?{only} LIMIT 1", state.applied, *values) is not None  # noqa: S608
+    condition, values = ("", ()) if tenant is None else (" AND tenant = ?", (tenant,))
+    change = tx.row(f"SELECT 1 FROM lance_changes WHERE number > ?{condition} LIMIT 1", state.applied, *values)  # noqa: S608
+    return change is not None
 
 
 def next_changes(tx: Transaction, engine: Engine, state: IndexState, limit: int) -> tuple[Sequence[int], int]:
-    """Entries that changed, and the number of the last change among them."""
-    until = settled(tx, engine)
+    """The ids of entries that changed, and the number of the last change among them."""
     rows = tx.rows(
         "SELECT number FROM lance_changes WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
-        *(state.applied, until, limit),
+        *(state.applied, last_settled_change(tx, engine), limit),
     )
     if not rows:
         return (), state.applied
-    # All changes of one transaction may have the same number.
+    # Read by number, because all changes of one transaction may have the same.
     last = cast("int", rows[-1][0])
-    found = tx.rows("SELECT entry FROM lance_changes WHERE number > ? AND number <= ?", state.applied, last)
-    return [cast("int", entry) for (entry,) in found], last
+    changed = tx.rows("SELECT entry FROM lance_changes WHERE number > ? AND number <= ?", state.applied, last)
+    return [cast("int", entry) for (entry,) in changed], last
 
 
 def holds(tx: Transaction, lease: Lease) -> bool:

@@ -1,4 +1,4 @@
-"""One table in LanceDB. What the library cannot do is LanceFailed: the caller then does without it, and it is made anew."""
+"""One table in LanceDB. If the library fails, LanceFailed is raised; the caller does without the table, and it is rebuilt."""
 
 import importlib
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from cellwright.storage.lance.filters import filter_of
-from cellwright.storage.lance.place import told
+from cellwright.storage.lance.place import lance_errors
 from cellwright.storage.lance.rows import Indexed
 from cellwright.storage.search.engines import Ranked
 from cellwright.storage.search.port import Query
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from cellwright.storage.search.embeddings.port import Vectors
 
 STAMP_ID = 0
-"""Of the row that says how far the table is. Entries have numbers from 1."""
+"""The id of the row that has the stamp. The ids of entries begin at 1."""
 FLAT_BELOW = 20_000
-"""So few vectors are compared one by one, which is quick enough and misses nothing."""
+"""Fewer vectors than this are compared one by one, which is quick enough and exact."""
 KEPT = timedelta(minutes=5)
-"""Old versions, for readers that are still at one."""
+"""How long old versions are kept for readers that still use them."""
 REFINED = 5
 LONGEST = 4 * LONGEST_WORD
-"""Bytes of a word."""
+"""The longest word, in bytes."""
 ENTRIES = f"id != {STAMP_ID}"
-"""The rows that are entries."""
+"""The condition for rows that are entries."""
 
 
 class LanceTable:
-    """Rows of entries: their words, their vectors, and what they are filtered by."""
+    """Rows of entries: their words, their vectors, and the values by which they are filtered."""
 
     def __init__(self, table: Any, name: str, dimensions: int) -> None:  # noqa: ANN401
         self._table = table
@@ -38,8 +38,8 @@ class LanceTable:
         self._stamped: tuple[int, str | None] = (-1, None)
 
     def stamp(self) -> str | None:
-        """What the last batch left; asked of LanceDB once for each version."""
-        with told():
+        """The stamp of the last batch. LanceDB is asked once for each version of the table."""
+        with lance_errors():
             version = self._table.version
             if self._stamped[0] != version:
                 rows = self._table.search().where(f"id = {STAMP_ID}").select(["words"]).limit(1).to_arrow().to_pylist()
@@ -50,64 +50,64 @@ class LanceTable:
         """Whether the vectors have as many dimensions as the table's."""
         return all(row.vector is None or len(row.vector) == self._dimensions for row in rows)
 
-    def write(self, rows: Sequence[Indexed], gone: Sequence[int], stamp: str) -> None:
-        """Put rows in or in place of those of the same number, and take others out. Doing it twice does no harm."""
-        with told():
+    def write(self, rows: Sequence[Indexed], deleted: Sequence[int], stamp: str) -> None:
+        """Insert rows, or replace those with the same id, and delete others. Doing it twice does no harm."""
+        with lance_errors():
             merge = self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
             merge.execute(_arrow(rows, stamp, self._dimensions))
-            if gone:
-                self._table.delete(f"id IN ({', '.join(map(str, gone))})")
+            if deleted:
+                self._table.delete(f"id IN ({', '.join(map(str, deleted))})")
 
     def by_words(self, query: Query, words: Sequence[str], *, every: bool, limit: int) -> Ranked:
         lance: Any = importlib.import_module("lancedb.query")
-        with told():
-            wanted = lance.MatchQuery(" ".join(map(signs_in_pairs, words)), "words", operator="AND" if every else "OR")
-            search = self._table.search(wanted, query_type="fts").where(
+        with lance_errors():
+            match = lance.MatchQuery(" ".join(map(signs_in_pairs, words)), "words", operator="AND" if every else "OR")
+            search = self._table.search(match, query_type="fts").where(
                 f"{ENTRIES} AND {filter_of(query)}", prefilter=True
             )
             rows = search.limit(limit).select(["id", "_score"]).to_arrow().to_pylist()
         return [(row["id"], row["_score"]) for row in rows]
 
     def by_meaning(self, query: Query, model: str, vector: "Vectors", limit: int) -> Ranked | None:
-        """None if the table has no vectors of so many dimensions."""
+        """Entries nearest to the vector. None if the table's vectors have another number of dimensions."""
         if len(vector) != self._dimensions:
             return None
         where = f"{ENTRIES} AND {filter_of(query, model)}"
-        with told():
+        with lance_errors():
             search = self._table.search(vector, vector_column_name="vector").distance_type("cosine")
-            near = search.where(where, prefilter=True).nprobes(50).refine_factor(REFINED).limit(limit)
-            rows = near.select(["id", "_distance"]).to_arrow().to_pylist()
+            nearest = search.where(where, prefilter=True).nprobes(50).refine_factor(REFINED).limit(limit)
+            rows = nearest.select(["id", "_distance"]).to_arrow().to_pylist()
         return [(row["id"], 1 - row["_distance"]) for row in rows]
 
     def tidy(self) -> None:
-        """Join small pieces, take new rows into the indexes, and make one for the vectors once there are many."""
+        """Join small fragments, add new rows to the indexes, and create an index of vectors once there are many."""
         lance: Any = importlib.import_module("lancedb.index")
-        with told():
+        with lance_errors():
             self._table.optimize(cleanup_older_than=KEPT)
-            has = {column for index in self._table.list_indices() for column in index.columns}
-            if self._dimensions and "vector" not in has and self._table.count_rows("model != ''") >= FLAT_BELOW:
+            indexed = {column for index in self._table.list_indices() for column in index.columns}
+            if self._dimensions and "vector" not in indexed and self._table.count_rows("model != ''") >= FLAT_BELOW:
                 self._table.create_index("vector", config=lance.IvfSq(distance_type="cosine"))
 
 
 def family_of(owner: str) -> str:
-    """How the names of a database's tables begin."""
+    """The prefix of the names of a database's tables."""
     return f"entries_{owner}_"
 
 
 def open_table(place: Any, name: str, dimensions: int) -> LanceTable:  # noqa: ANN401
-    with told():
+    with lance_errors():
         return LanceTable(place.open_table(name), name, dimensions)
 
 
 def create_table(place: Any, family: str, name: str, dimensions: int, stamp: str) -> LanceTable:  # noqa: ANN401
-    """An empty table with its indexes. All others of this family in this place are dropped."""
+    """Create an empty table with its indexes. All other tables of this family in this place are dropped."""
     lance: Any = importlib.import_module("lancedb.index")
-    with told():
+    with lance_errors():
         for old in place.list_tables().tables:
             if old.startswith(family):
                 place.drop_table(old, ignore_missing=True)
         table = place.create_table(name, schema=_schema(dimensions), mode="overwrite")
-        # Without it, two that put the same new row in at once leave it there twice.
+        # Without it, two writers that insert the same new row at the same time leave it there twice.
         table.set_unenforced_primary_key("id")
         words = lance.FTS(
             base_tokenizer="whitespace",
@@ -125,9 +125,9 @@ def create_table(place: Any, family: str, name: str, dimensions: int, stamp: str
             ("tags", lance.LabelList()),
         ):
             table.create_index(column, config=config)
-    made = LanceTable(table, name, dimensions)
-    made.write([], [], stamp)
-    return made
+    lance_table = LanceTable(table, name, dimensions)
+    lance_table.write([], [], stamp)
+    return lance_table
 
 
 def _schema(dimensions: int) -> Any:  # noqa: ANN401
@@ -156,7 +156,7 @@ def _arrow(rows: Sequence[Indexed], stamp: str, dimensions: int) -> Any:  # noqa
 def _vectors(pa: Any, rows: Sequence[Indexed], dimensions: int) -> Any:  # noqa: ANN401
     import numpy as np  # noqa: PLC0415 - an optional part
 
-    # LanceDB takes no nulls here. What stands in their place has no model, and is left out by that.
+    # LanceDB takes no nulls here. The rows with a placeholder have no model, so queries leave them out.
     flat = np.zeros((len(rows) + 1, dimensions), np.float32)
     flat[:, 0] = 1.0
     for number, row in enumerate(rows, 1):
@@ -166,7 +166,7 @@ def _vectors(pa: Any, rows: Sequence[Indexed], dimensions: int) -> Any:  # noqa:
 
 
 def _words(row: Indexed) -> str:
-    """The words of an entry, cut as elsewhere. Those of its title stand there twice, so that they count more."""
+    """The plain words of an entry. Those of the title are there twice, so that they count more."""
     title, text = plain_words(row.entry.title), row.entry.text
-    found = " ".join([title, title, plain_words(text), plain_words(parts_of_names(text))])
-    return found if found.isascii() else f"{found} {signs_in_pairs(found)}"
+    words = " ".join([title, title, plain_words(text), plain_words(parts_of_names(text))])
+    return words if words.isascii() else f"{words} {signs_in_pairs(words)}"

@@ -1,4 +1,4 @@
-"""The database as a PostgreSQL server, shared by several machines. Same rows and same behaviour as the SQLite file."""
+"""The database as a PostgreSQL server that several machines share. It gives the same rows and behaves like the SQLite file."""
 
 import logging
 import secrets
@@ -35,13 +35,13 @@ LOCK_SECONDS = 30
 MIGRATION_LOCK = 0x63656C6C  # any number, the same in every cellwright
 LONGEST_PAUSE = 0.25
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-# As if one came after the other, which is what one writer of a file gives.
+# As if all transactions ran one after the other: SQLite's single writer gives the same.
 WRITE = "BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE"
 WRITE_SOON = f"{WRITE}; SET LOCAL synchronous_commit = off"
 CONFIGURE = (
     "SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false), "
     "set_config('idle_in_transaction_session_timeout', %s, false), "
-    # A server that does not wait for its disk would break our promise; stronger settings stay.
+    # A commit must reach the disk, so 'off' becomes 'on'; stronger settings stay.
     "set_config('synchronous_commit', "
     "CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false)"
 )
@@ -51,7 +51,7 @@ Connection = psycopg.Connection[Row]
 
 
 class NumberLoader(Loader):
-    """NUMERIC, which sums of whole numbers are, as SQLite gives it: whole numbers are int."""
+    """NUMERIC, the type of sums of integers, as SQLite returns it: whole numbers are int."""
 
     def load(self, data: Any) -> int | float:  # noqa: ANN401 - psycopg's buffer types
         text = bytes(data).decode()
@@ -59,14 +59,14 @@ class NumberLoader(Loader):
 
 
 class BoolLoader(Loader):
-    """Truth as SQLite gives it."""
+    """Booleans as SQLite returns them: 0 or 1."""
 
     def load(self, data: Any) -> int:  # noqa: ANN401 - psycopg's buffer types
         return int(bytes(data) == b"t")
 
 
 class PostgresTransaction:
-    """Statements of one transaction. The first failure is kept: a transaction that had one is never committed."""
+    """Statements of one transaction. It remembers its first failure: a transaction that had one is never committed."""
 
     __slots__ = ("_connection", "failure")
 
@@ -89,14 +89,15 @@ class PostgresTransaction:
         try:
             return self._connection.execute(postgres_sql(sql).encode(), storable(values))
         except psycopg.Error as error:
-            self.failure = known = explained(error) or error
-            if known is error:
+            explanation = explained(error)
+            self.failure = explanation or error
+            if explanation is None:
                 raise
-            raise known from error
+            raise explanation from error
 
 
 def connect(url: Secret) -> Connection:
-    """A connection that gives rows as SQLite does, and on which every wait has a bound. Transactions begin when told to."""
+    """A connection that returns rows as SQLite does, on which every wait is bounded. Transactions begin explicitly."""
     connection: Connection = psycopg.connect(
         url.reveal(),
         autocommit=True,
@@ -118,12 +119,12 @@ def connect(url: Secret) -> Connection:
 class PostgresConnection:
     """A thread's connection."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+    def __init__(self, raw: Connection) -> None:
+        self.raw = raw
 
     def transact(self, begin: str, job: DatabaseJob, work: Callable[[Transaction], T]) -> T:
-        """Run work between `begin` and COMMIT; whatever goes wrong before that, nothing of it stays."""
-        connection = self.connection
+        """Run work between `begin` and COMMIT. Whatever goes wrong before the commit, everything is rolled back."""
+        connection = self.raw
         committing = False
         try:
             connection.execute(begin.encode())
@@ -147,16 +148,16 @@ class PostgresConnection:
         return result
 
     def interrupt(self) -> None:
-        """Ask the server to stop what it is doing for this connection. If it does not answer, its own time limit ends it."""
+        """Ask the server to stop what it does for this connection. If it does not answer, its own time limit ends the work."""
         with suppress(psycopg.Error):
-            self.connection.cancel_safe(timeout=CANCEL_SECONDS)
+            self.raw.cancel_safe(timeout=CANCEL_SECONDS)
 
     def close(self) -> None:
-        self.connection.close()
+        self.raw.close()
 
 
 class PostgresDatabase:
-    """A server that is connected to, and brought up to date, when it is first used."""
+    """A server that is connected to, and migrated, at its first use."""
 
     engine = Engine.POSTGRESQL
 
@@ -179,89 +180,89 @@ class PostgresDatabase:
             except StorageReadOnly as error:
                 raise RuntimeError("work that writes was given to `read`") from error
 
-        return await self._readers.run(lambda _, job: self._stoppable(self._readers, READ, job, run))
+        return await self._readers.run(lambda _, job: self._run(self._readers, READ, job, run))
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
-        return await self._writers.run(lambda _, job: self._stoppable(self._writers, WRITE, job, work))
+        return await self._writers.run(lambda _, job: self._run(self._writers, WRITE, job, work))
 
     async def write_soon(self, work: Callable[[Transaction], T]) -> T:
-        return await self._writers.run(lambda _, job: self._stoppable(self._writers, WRITE_SOON, job, work))
+        return await self._writers.run(lambda _, job: self._run(self._writers, WRITE_SOON, job, work))
 
     async def change_mark(self) -> str:
-        # The set of transactions that are visible: equal if and only if nobody has committed anything in between.
+        # The set of visible transactions: it is equal if and only if nobody has committed anything in between.
         return await self.read(lambda tx: str((tx.row("SELECT pg_current_snapshot()::text") or ("",))[0]))
 
     async def close(self) -> None:
         await self._readers.close()
         await self._writers.close()
 
-    def _stoppable(
+    def _run(
         self, workers: Workers[PostgresConnection], begin: str, job: DatabaseJob, work: Callable[[Transaction], T]
     ) -> T:
         try:
-            return self._persistent(workers, begin, job, work)
+            return self._run_with_retries(workers, begin, job, work)
         finally:
             if job.finish():
-                # The server may get to the interruption only now: it must not find the next work there.
+                # The interruption may reach the server only now, and must not hit the next job on this connection.
                 workers.discard()
 
-    def _persistent(
+    def _run_with_retries(
         self, workers: Workers[PostgresConnection], begin: str, job: DatabaseJob, work: Callable[[Transaction], T]
     ) -> T:
-        """Run the work again when another transaction came first, or when the connection was lost before the commit."""
+        """Run the work, again if another transaction came first or if the connection was lost before the commit."""
         reconnected = False
         for attempt in count(1):
-            held = workers.connection()
-            job.interrupt = held.interrupt
-            # After the line above, not before: whoever abandons the work looks there.
+            connection = workers.connection()
+            job.interrupt = connection.interrupt
+            # Only after the line above: whoever abandons the job then calls `interrupt`.
             job.check()
             try:
-                return held.transact(begin, job, work)
+                return connection.transact(begin, job, work)
             except (psycopg.Error, CellwrightError) as error:
-                if lost(held.connection):
+                if lost(connection.raw):
                     workers.discard()
                     again = not reconnected and not isinstance(error, CommitUnknown)
                     reconnected = True
                 else:
-                    again = _came_second(error) and time.monotonic() - job.begun < QUEUE_SECONDS
+                    again = _lost_race(error) and time.monotonic() - job.started_at < QUEUE_SECONDS
                 if not again:
-                    known = explained(error) if isinstance(error, psycopg.Error) else None
-                    if known is None:
+                    explanation = explained(error) if isinstance(error, psycopg.Error) else None
+                    if explanation is None:
                         raise
-                    raise known from error
+                    raise explanation from error
             time.sleep(secrets.SystemRandom().uniform(0, min(LONGEST_PAUSE, 0.002 * 2 ** min(attempt, 10))))
         raise AssertionError
 
     def _open(self) -> PostgresConnection:
         with ExitStack() as undo:
             try:
-                held = PostgresConnection(connect(self._url))
+                connection = PostgresConnection(connect(self._url))
             except psycopg.Error as error:
                 log.warning("postgres_does_not_let_us_in error=%s", type(error).__name__)
-                # What the library says here may quote the address.
+                # The library's message may quote the address, and the password in it.
                 raise unreachable() from None
-            undo.callback(held.close)
+            undo.callback(connection.close)
             try:
-                self._migrate(held.connection)
+                self._migrate(connection.raw)
             except psycopg.Error as error:
-                if known := explained(error):
-                    raise known from error
+                if explanation := explained(error):
+                    raise explanation from error
                 raise
             undo.pop_all()
-        return held
+        return connection
 
     def _migrate(self, connection: Connection) -> None:
         tx = PostgresTransaction(connection)
-        known = connection.execute("SELECT to_regclass('cellwright_migrations') IS NOT NULL").fetchone()
-        if known == (1,) and not pending(tx, self._migrations):
+        has_tables = connection.execute("SELECT to_regclass('cellwright_migrations') IS NOT NULL").fetchone()
+        if has_tables == (1,) and not pending(tx, self._migrations):
             return
-        # READ COMMITTED: what is read after the lock was had must be what the one before us left.
+        # READ COMMITTED, so that after the lock we read what its previous holder committed.
         with connection.transaction():
             connection.execute("SET LOCAL statement_timeout = 0")
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
             migrate(tx, Engine.POSTGRESQL, self._migrations)
 
 
-def _came_second(error: psycopg.Error | CellwrightError) -> bool:
+def _lost_race(error: psycopg.Error | CellwrightError) -> bool:
     cause = error.__cause__ if isinstance(error, CellwrightError) else error
     return isinstance(cause, pg.SerializationFailure | pg.DeadlockDetected)

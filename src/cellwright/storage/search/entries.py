@@ -1,4 +1,4 @@
-"""The rows of what is findable, and which of them wait for a vector: the same on both engines."""
+"""The rows of everything that can be found, and which of them wait for a vector: the same on both engines."""
 
 import hashlib
 import json
@@ -13,12 +13,12 @@ from cellwright.storage.values import Value
 
 COLUMNS = "e.tenant, e.kind, e.thing, e.part, e.body, e.title, e.namespace, e.tags, e.language"
 BEGINNINGS = COLUMNS.replace("e.body", f"substr(e.body, 1, {LONGEST_OF_A_HIT + 1})")
-"""One character more than a hit has tells that there is more."""
+"""One character more than a hit has: it shows whether the text is longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class PutEntry:
-    """What became of an entry."""
+    """What storing an entry has changed."""
 
     id: int
     is_new: bool
@@ -28,7 +28,7 @@ class PutEntry:
 
 @dataclass(frozen=True, slots=True)
 class WaitingEntry:
-    """An entry that has no vector of its present text, with as much of it as any model reads."""
+    """An entry that has no vector of its present text, with as much of that text as any model reads."""
 
     id: int
     tenant: str
@@ -38,16 +38,16 @@ class WaitingEntry:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What is embedded at once."""
+    """Entries that are embedded together."""
 
     waiting: tuple[WaitingEntry, ...]
     replaced_up_to: int | None = None
-    """Set where these are all entries up to this one whose vectors may be of an earlier model."""
+    """If set: after this batch, no entry up to this id has a vector of an earlier model."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Whose vectors are kept; from `done` to `goal` they may still be those of an earlier model."""
+    """The model whose vectors are stored. Entries from `done` to `goal` may still have vectors of an earlier one."""
 
     model: str
     done: int
@@ -55,7 +55,7 @@ class State:
 
 
 def text_for_meaning(key: Key, title: str, text: str) -> str:
-    """A whole thing means its title as well. A part does not, so that a new title leaves the vectors of all parts as they are."""
+    """The text to embed. For a whole thing it includes the title; for a part it does not, so a new title changes no vectors of parts."""
     return (text if key.part else f"{title}\n{text}").strip()
 
 
@@ -95,14 +95,14 @@ def put_entry(tx: Transaction, entry: Entry) -> PutEntry:
 
 
 def remove_entries(tx: Transaction, tenant: str, kind: str, thing: str, part: str | None) -> list[int]:
-    """Delete one part of a thing, or all of it. Which rows that were."""
-    only = "" if part is None else " AND part = ?"
+    """Delete one part of a thing, or all of it. Returns the ids of the deleted rows."""
+    condition = "" if part is None else " AND part = ?"
     values = (tenant, kind, thing) if part is None else (tenant, kind, thing, part)
-    gone = tx.rows(
-        f"DELETE FROM search_entries WHERE tenant = ? AND kind = ? AND thing = ?{only} RETURNING id",  # noqa: S608
+    deleted = tx.rows(
+        f"DELETE FROM search_entries WHERE tenant = ? AND kind = ? AND thing = ?{condition} RETURNING id",  # noqa: S608
         *values,
     )
-    return [cast("int", entry) for (entry,) in gone]
+    return [cast("int", entry) for (entry,) in deleted]
 
 
 def entry_of(row: Sequence[Value]) -> Entry:
@@ -110,11 +110,11 @@ def entry_of(row: Sequence[Value]) -> Entry:
     return Entry(Key(tenant, kind, thing, part), body, title, namespace, tuple(json.loads(tags)), language)
 
 
-def matching(tx: Transaction, query: Query, ids: Sequence[int]) -> set[int]:
-    """Those of these entries that the question is really about: the indexes know digests of filters, the rows know them."""
+def ids_in_scope(tx: Transaction, query: Query, ids: Sequence[int]) -> set[int]:
+    """Those of these entries that pass the query's filters. The rows decide: the indexes only have digests of the values."""
     if not ids:
         return set()
-    # Numbers of our own; as literals, because an engine takes only so many values.
+    # Our own numbers, as literals, because an engine limits how many values can be bound.
     rows = tx.rows(
         "SELECT id, kind, namespace, tags FROM search_entries WHERE tenant = ? "  # noqa: S608
         f"AND id IN ({', '.join(map(str, ids))})",
@@ -130,15 +130,15 @@ def matching(tx: Transaction, query: Query, ids: Sequence[int]) -> set[int]:
 
 
 def read_hits(tx: Transaction, query: Query, ranked: Sequence[tuple[int, float]]) -> tuple[Hit, ...]:
-    """What these entries are, as far as the question is really about them; of long texts the beginning."""
-    ours = matching(tx, query, [entry for entry, _ in ranked])
-    chosen = [(entry, score) for entry, score in ranked if entry in ours][: query.limit]
+    """The best of these entries that pass the query's filters, with the beginning of long texts."""
+    ids = ids_in_scope(tx, query, [entry for entry, _ in ranked])
+    chosen = [(entry, score) for entry, score in ranked if entry in ids][: query.limit]
     if not chosen:
         return ()
     numbers = ", ".join(str(entry) for entry, _ in chosen)
     rows = tx.rows(f"SELECT {BEGINNINGS}, e.id FROM search_entries e WHERE e.id IN ({numbers})")  # noqa: S608
-    found = {cast("int", row[9]): entry_of(row) for row in rows}
-    return tuple(_hit(found[entry], score, entry) for entry, score in chosen)
+    entries = {cast("int", row[9]): entry_of(row) for row in rows}
+    return tuple(_hit(entries[entry], score, entry) for entry, score in chosen)
 
 
 def _hit(entry: Entry, score: float, row: int) -> Hit:
@@ -148,7 +148,7 @@ def _hit(entry: Entry, score: float, row: int) -> Hit:
 
 
 def whole(tx: Transaction, hit: Hit) -> Entry:
-    """The entry with all of its text; with what is known of it, should it be gone."""
+    """The hit's entry with its whole text; with the beginning of it if the entry was deleted meanwhile."""
     if hit.row is None:
         return hit.entry
     body = tx.row("SELECT body FROM search_entries WHERE tenant = ? AND id = ?", hit.entry.key.tenant, hit.row)
@@ -182,7 +182,7 @@ def is_behind(tx: Transaction) -> bool:
 
 
 def adopt_model(tx: Transaction, model: str) -> None:
-    """From now on vectors are of this model. Those of another one are replaced by and by."""
+    """Use this model for vectors from now on. Those of another model are replaced in the background."""
     if read_state(tx).model != model:
         tx.run(
             "UPDATE search_state SET model = ?, done = 0, goal = (SELECT coalesce(max(id), 0) FROM search_entries)",
@@ -191,7 +191,7 @@ def adopt_model(tx: Transaction, model: str) -> None:
 
 
 def take_waiting(tx: Transaction, model: str, limit: int) -> Batch:
-    """What to embed next: what was written last, then what is left of an earlier model. Nothing if vectors are of another model now."""
+    """The entries to embed next: first the newest, then those with vectors of an earlier model. Empty if another model is in use now."""
     state = read_state(tx)
     if state.model != model:
         return Batch(())
@@ -201,22 +201,22 @@ def take_waiting(tx: Transaction, model: str, limit: int) -> Batch:
         limit,
     )
     if rows or state.done >= state.goal:
-        return Batch(tuple(map(_waiting, rows)))
+        return Batch(tuple(map(_waiting_entry, rows)))
     rows = tx.rows(
         f"SELECT e.id, {BEGINNINGS}, e.digest FROM search_entries e WHERE e.id > ? AND e.id <= ? ORDER BY e.id LIMIT ?",  # noqa: S608
         *(state.done, state.goal, limit),
     )
-    return Batch(tuple(map(_waiting, rows)), cast("int", rows[-1][0]) if rows else state.goal)
+    return Batch(tuple(map(_waiting_entry, rows)), cast("int", rows[-1][0]) if rows else state.goal)
 
 
-def _waiting(row: Sequence[Value]) -> WaitingEntry:
+def _waiting_entry(row: Sequence[Value]) -> WaitingEntry:
     entry = entry_of(row[1:10])
     text = text_for_meaning(entry.key, entry.title, entry.text)
     return WaitingEntry(cast("int", row[0]), entry.key.tenant, text, cast("bytes", row[10]))
 
 
 def note_replaced(tx: Transaction, up_to: int) -> None:
-    """Up to this entry nothing of an earlier model is left."""
+    """Note that no entry up to this id has a vector of an earlier model."""
     tx.run("UPDATE search_state SET done = ? WHERE done < ?", up_to, up_to)
 
 

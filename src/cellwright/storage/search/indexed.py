@@ -1,4 +1,4 @@
-"""Search over a database: rows, words and vectors kept together, asked together."""
+"""Search over a database: rows, words and vectors are written and read together."""
 
 import asyncio
 import logging
@@ -13,8 +13,8 @@ from cellwright.storage.search.embeddings.port import NONE, Embedder, EmbeddingC
 from cellwright.storage.search.engines import Ranked, VectorIndex, Words
 from cellwright.storage.search.fusion import fused, meaning_weight
 from cellwright.storage.search.indexing import Indexer
-from cellwright.storage.search.port import Entry, Found, Hit, Mode, Query
-from cellwright.storage.search.words import looked_for
+from cellwright.storage.search.port import Entry, Found, Hit, Mode, Progress, Query
+from cellwright.storage.search.words import query_words
 
 if TYPE_CHECKING:
     from cellwright.storage.search.embeddings.port import Vectors
@@ -22,19 +22,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEPTH = 50
-"""How far down each ranking is looked at before they are fused."""
+"""How many entries of each ranking are fused."""
 NEAREST = 10
-"""Of so many entries the language is looked at."""
+"""The languages of so many entries decide how much meaning counts."""
 LEAST_COSINE = 0.1
-"""Below this a text has nothing to do with the question."""
+"""Below this a text is unrelated to the question."""
 REINDEXED_AT_ONCE = 50
 
-Progress = Callable[[int, int], None]
 T = TypeVar("T")
 
 
 class IndexedSearch:
-    """What the parts put in, and what callers find. Without models, by words alone."""
+    """Parts put entries in, callers find them. Without models it searches by words only."""
 
     def __init__(self, database: Database, words: Words, vectors: VectorIndex, models: Models | None) -> None:
         self._database = database
@@ -42,8 +41,8 @@ class IndexedSearch:
         self.vectors = vectors
         self._models = models or Models(EmbeddingChoice(NONE))
         self.indexer = Indexer(database, vectors, self._models)
-        # Who looks into several tenants asks each of them the same.
-        self._last_asked: tuple[str, Vectors] | None = None
+        # A search over several tenants asks the same question for each of them.
+        self._last_question: tuple[str, Vectors] | None = None
 
     def put(self, tx: Transaction, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -70,36 +69,36 @@ class IndexedSearch:
             self.vectors.remove(tx, tenant, entry)
 
     async def search(self, query: Query) -> Found:
-        words = looked_for(query.text)
+        words = query_words(query.text)
         embedder = vector = None
-        if query.mode is not Mode.TEXT and query.text.strip() and self._models.wanted:
-            embedder, vector = await asyncio.to_thread(self._embedded, query.text)
+        if query.mode is not Mode.TEXT and query.text.strip() and self._models.usable:
+            embedder, vector = await asyncio.to_thread(self._embed, query.text)
 
         def work(tx: Transaction) -> tuple[Found, bool]:
             model = embedder.name if embedder is not None and self.vectors.is_there(tx) else None
             current = model is not None and rows.read_state(tx).model == model
             behind = rows.is_behind(tx) or not current
             if model is None or vector is None or not current:
-                said = self._by_words(tx, query, words, query.limit)
-                return Found(rows.read_hits(tx, query, said), Mode.TEXT), behind
-            ranked = self._by_both(tx, query, words, model, vector)
+                ranked = self._by_words(tx, query, words, query.limit)
+                return Found(rows.read_hits(tx, query, ranked), Mode.TEXT), behind
+            ranked = self._by_meaning(tx, query, words, model, vector)
             return Found(rows.read_hits(tx, query, ranked), query.mode, model), behind
 
-        found, behind = await self._database.read(work)
+        answer, behind = await self._database.read(work)
         if behind:
             self.indexer.wake()
-        return found
+        return answer
 
-    async def of_each(self, hits: Sequence[Hit], tell: Callable[[Entry], T]) -> list[T]:
+    async def of_each(self, hits: Sequence[Hit], describe: Callable[[Entry], T]) -> list[T]:
         if all(hit.row is None for hit in hits):
-            return await asyncio.to_thread(lambda: [tell(hit.entry) for hit in hits])
-        return await self._database.read(lambda tx: [tell(rows.whole(tx, hit)) for hit in hits])
+            return await asyncio.to_thread(lambda: [describe(hit.entry) for hit in hits])
+        return await self._database.read(lambda tx: [describe(rows.whole(tx, hit)) for hit in hits])
 
-    def _embedded(self, text: str) -> "tuple[Embedder, Vectors] | tuple[None, None]":
+    def _embed(self, text: str) -> "tuple[Embedder, Vectors] | tuple[None, None]":
         embedder = self._models.load()
         if embedder is None:
             return None, None
-        last = self._last_asked
+        last = self._last_question
         if last is not None and last[0] == text:
             return embedder, last[1]
         try:
@@ -107,29 +106,35 @@ class IndexedSearch:
         except CellwrightError as error:
             log.warning("query_not_embedded error=%s", error.message)
             return None, None
-        self._last_asked = (text, vector)
+        self._last_question = (text, vector)
         return embedder, vector
 
     def _by_words(self, tx: Transaction, query: Query, words: Sequence[str], limit: int) -> Ranked:
         return self._words.ranked(tx, query, words, limit) if words else []
 
-    def _by_both(self, tx: Transaction, query: Query, words: Sequence[str], model: str, vector: "Vectors") -> Ranked:
+    def _by_meaning(self, tx: Transaction, query: Query, words: Sequence[str], model: str, vector: "Vectors") -> Ranked:
         depth = max(DEPTH, query.limit)
-        near = self.vectors.ranked(tx, query, model, vector, depth)
-        meant = [(entry, score) for entry, score in near if score >= LEAST_COSINE]
+        nearest = self.vectors.ranked(tx, query, model, vector, depth)
+        related = [(entry, score) for entry, score in nearest if score >= LEAST_COSINE]
         if query.mode is Mode.SEMANTIC:
-            return meant
-        said = self._by_words(tx, query, words, depth)
-        ids = [entry for entry, _ in meant]
+            return related
+        by_words = self._by_words(tx, query, words, depth)
+        ids = [entry for entry, _ in related]
         languages = rows.read_languages(tx, ids[:NEAREST])
-        return fused([entry for entry, _ in said], ids, meaning_weight(list(languages.values())))
+        return fused([entry for entry, _ in by_words], ids, meaning_weight(list(languages.values())))
 
     async def reindex(self, progress: Progress = lambda _done, _total: None) -> int:
-        """Make the words and vectors of every entry anew. How many entries there are. Search goes on meanwhile, with what is done."""
-        total = await self._database.write(self._emptied)
+        """Rebuild the words and vectors of every entry. Returns how many entries there are. Searches meanwhile find what is done."""
+
+        def clear(tx: Transaction) -> int:
+            self._words.clear(tx)
+            self.vectors.clear(tx)
+            return rows.count(tx)
+
+        total = await self._database.write(clear)
         last = done = 0
         while done < total:
-            last, count = await self._database.write(lambda tx, after=last: self._refilled(tx, after))
+            last, count = await self._database.write(lambda tx, after=last: self._refill(tx, after))
             if not count:
                 break
             done += count
@@ -137,19 +142,15 @@ class IndexedSearch:
         await self.indexer.finish(progress)
         return done
 
-    def _emptied(self, tx: Transaction) -> int:
-        self._words.clear(tx)
-        self.vectors.clear(tx)
-        return rows.count(tx)
-
-    def _refilled(self, tx: Transaction, after: int) -> tuple[int, int]:
-        found = rows.read_after(tx, after, REINDEXED_AT_ONCE)
-        for number, entry in found:
+    def _refill(self, tx: Transaction, after: int) -> tuple[int, int]:
+        """Index the next entries. Returns the last id and how many there were."""
+        batch = rows.read_after(tx, after, REINDEXED_AT_ONCE)
+        for number, entry in batch:
             put = rows.PutEntry(number, is_new=False, text_changed=True, scope_changed=True)
             self._words.write(tx, put, entry)
             self._expect_vector(tx, put, entry)
-        return (found[-1][0] if found else after), len(found)
+        return (batch[-1][0] if batch else after), len(batch)
 
     async def close(self) -> None:
-        """Stop what runs beside. What waits for a vector then gets it after the next start."""
+        """Stop the background thread. Entries that still wait for a vector get it after the next start."""
         await self.indexer.close()

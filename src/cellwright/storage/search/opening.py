@@ -8,5 +8,5 @@ from cellwright.storage.sqlite.search import SqliteSearch
 
 
 def open_search(database: Database, models: Models | None = None) -> IndexedSearch:
-    """Cheap: neither the database nor a model is touched before the first use. Without models, by words alone."""
+    """Cheap: neither the database nor a model is touched before the first use. Without models, search is by words only."""
     return PostgresSearch(database, models) if database.engine is Engine.POSTGRESQL else SqliteSearch(database, models)

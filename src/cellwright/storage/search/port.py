@@ -1,4 +1,4 @@
-"""The search port: what is findable, and how it is asked for. Indexes are derived: each can be dropped and made again from the parts."""
+"""The search port: entries that can be found, and queries for them. Indexes are derived data: each can be dropped and rebuilt."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,15 @@ from typing import Protocol, TypeVar
 from cellwright.storage.database import Transaction
 
 LONGEST_OF_A_HIT = 16_384
-"""Characters: of a longer text a hit has the beginning. A hundred whole ones would be hundreds of megabytes."""
+"""Characters of a text that a hit has. A hundred whole texts could be hundreds of megabytes."""
 
+Progress = Callable[[int, int], None]
+"""Called with how much is done and how much there is in all."""
 T = TypeVar("T")
 
 
 class Mode(StrEnum):
-    """How to look: by words, by meaning, or both fused by rank."""
+    """How to search: by words, by meaning, or by both, fused by rank."""
 
     TEXT = "text"
     SEMANTIC = "semantic"
@@ -23,7 +25,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Which thing of whom: a cell of a pad is `Key(tenant, "pad", pad_id, cell_id)`, the pad itself has no part."""
+    """Names a thing of a tenant: a cell of a pad is `Key(tenant, "pad", pad_id, cell_id)`, the pad itself has no part."""
 
     tenant: str
     kind: str
@@ -33,7 +35,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something to be found."""
+    """A text that can be found."""
 
     key: Key
     text: str
@@ -45,7 +47,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is looked for. Filters hold before the limit; several values of one filter mean any of them."""
+    """What to search for. Filters apply before the limit; several values of one filter mean any of them."""
 
     tenant: str
     text: str
@@ -61,12 +63,12 @@ class Hit:
     entry: Entry
     score: float
     row: int | None = None
-    """Where the whole text is, if `entry` has only the beginning of it."""
+    """The id of the row with the whole text, if `entry` has only the beginning of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found, and how it was looked for: without a model a hybrid search is one by words."""
+    """What was found, and in which mode: without a model a hybrid search is one by words."""
 
     hits: tuple[Hit, ...]
     mode: Mode
@@ -74,22 +76,22 @@ class Found:
 
 
 class SearchIndex(Protocol):
-    """What the parts put in, in the transaction that changes the thing itself."""
+    """Parts put their entries in, in the same transaction that changes the thing itself."""
 
     def put(self, tx: Transaction, entries: Sequence[Entry]) -> None:
-        """Make these findable by their words at once, and by their meaning a moment later. Replaces what had the same key."""
+        """Make entries findable, by words at once and by meaning a moment later. They replace entries with the same key."""
         ...
 
     def remove(self, tx: Transaction, tenant: str, kind: str, thing: str, part: str | None = None) -> None:
-        """Forget one part of a thing, or all of it."""
+        """Remove the entry of one part of a thing, or all entries of the thing."""
         ...
 
     async def search(self, query: Query) -> Found: ...
 
-    async def of_each(self, hits: Sequence[Hit], tell: Callable[[Entry], T]) -> list[T]:
-        """What `tell`, called in a thread, makes of each hit with its whole text. There is never more than one of these in memory."""
+    async def of_each(self, hits: Sequence[Hit], describe: Callable[[Entry], T]) -> list[T]:
+        """What `describe`, called in a thread, returns for each hit with its whole text. Only one such text is in memory at a time."""
         ...
 
     async def close(self) -> None:
-        """Stop what runs beside."""
+        """Stop background work."""
         ...

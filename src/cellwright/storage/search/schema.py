@@ -1,12 +1,12 @@
-"""The tables of search. Everything in them is derived and can be made again.
+"""The tables of search. Everything in them is derived and can be rebuilt.
 
-`search_entries` repeats the text of what is findable, on purpose: snippets, embedding and reindexing then need no part, and a hit is read
-from one row. It costs about as much room as the cells themselves.
+`search_entries` repeats the texts on purpose: snippets, embedding and reindexing then do not have to ask the parts, and a hit is read from
+one row. It costs about as much room as the cells themselves.
 """
 
 from cellwright.storage.migrations import Migration, PerEngine
 
-# Sorted by tenant, because one tenant's codes are read at once.
+# The primary key begins with the tenant, because one tenant's codes are read together.
 SQLITE = (
     (
         "CREATE VIRTUAL TABLE search_words USING fts5(scope, title, body, parts, content='', contentless_delete=1, "
@@ -21,7 +21,7 @@ SQLITE = (
         vector BLOB NOT NULL,
         PRIMARY KEY (tenant, entry)
     ) STRICT, WITHOUT ROWID""",
-    # What memory has of the codes is brought up to date from here. The mark tells a database that was replaced by its backup.
+    # From this the codes in memory are updated. The mark shows whether the database was replaced by a backup.
     """CREATE TABLE search_changes (
         number INTEGER PRIMARY KEY AUTOINCREMENT,
         tenant TEXT NOT NULL,
@@ -59,10 +59,10 @@ MIGRATIONS = (
                 body TEXT NOT NULL,
                 UNIQUE (tenant, kind, thing, part)
             ) STRICT""",
-            # Entries whose vector is not that of their text: the newest first, so that no backlog delays what was just written.
+            # Entries that have no vector of their present text. The newest are embedded first, so that no backlog delays them.
             "CREATE TABLE search_pending (entry INTEGER NOT NULL PRIMARY KEY, since INTEGER NOT NULL) STRICT",
             "CREATE INDEX search_pending_newest ON search_pending (since)",
-            # Whose vectors these are, and up to which entry those of an earlier model were replaced.
+            # Which model the vectors are of, and up to which entry those of an earlier model were replaced.
             "CREATE TABLE search_state (model TEXT NOT NULL, done INTEGER NOT NULL, goal INTEGER NOT NULL) STRICT",
             "INSERT INTO search_state VALUES ('', 0, 0)",
             PerEngine(SQLITE, POSTGRESQL),

@@ -1,6 +1,6 @@
-"""One tenant's vectors in memory, as one bit for each dimension: a scan finds the likely ones, int8 vectors on disk decide.
+"""One tenant's vectors in memory, as one bit for each dimension: a scan finds candidates, int8 vectors on disk decide.
 
-About 80 bytes for an entry. Columns, not rows: each step of the scan runs over one machine word of every entry.
+An entry takes about 80 bytes. The data is in columns: each step of the scan runs over one machine word of every entry.
 """
 
 import json
@@ -18,9 +18,9 @@ from cellwright.storage.search.words import scope_number
 from cellwright.storage.values import Row
 
 WORD = 8
-"""Bytes that are compared at once."""
+"""Bytes of a machine word, which are compared at once."""
 FEW_TAGS = 500
-"""Characters of tags, as JSON, that are remembered once they are read."""
+"""Tags whose JSON has at most so many characters are cached once they are parsed."""
 
 Ids = NDArray[np.int64]
 Tokens = NDArray[np.uint64]
@@ -46,7 +46,7 @@ def cosines(vector: Vectors, quantized_rows: Sequence[bytes]) -> Vectors:
 
 @dataclass(frozen=True)
 class Codes:
-    """Parallel columns: what each entry is, means, and is filtered by. `tag_rows` tells which entry has the tag beside it."""
+    """Parallel columns: the id, code and filter values of each entry. `tag_rows` has the row of the entry that has the tag in `tags`."""
 
     ids: Ids
     words: Tokens
@@ -60,9 +60,9 @@ class Codes:
         columns = (self.ids, self.words, self.kinds, self.namespaces, self.tag_rows, self.tags)
         return sum(column.nbytes for column in columns)
 
-    def changed(self, gone: Iterable[int], rows: Sequence[Row]) -> "Codes":
-        """Without some entries, and with others."""
-        keep = ~np.isin(self.ids, np.fromiter(gone, np.int64))
+    def changed(self, removed: Iterable[int], rows: Sequence[Row]) -> "Codes":
+        """A copy without the entries in `removed` and with those in `rows`."""
+        keep = ~np.isin(self.ids, np.fromiter(removed, np.int64))
         place = np.cumsum(keep) - 1
         kept_tags = keep[self.tag_rows]
         new = codes_of(rows, self.words.shape[0])
@@ -76,25 +76,26 @@ class Codes:
         )
 
     def nearest(self, vector: Vectors, query: Query, limit: int) -> list[int]:
-        """Of the entries that the filters leave, those whose codes differ least from the vector's."""
-        chosen = self._chosen(query)
-        wanted = np.frombuffer(code_of(vector), np.uint64)
-        if len(wanted) != self.words.shape[0]:
+        """Among the entries that pass the filters, those whose codes differ least from the vector's."""
+        chosen = self._filter(query)
+        code = np.frombuffer(code_of(vector), np.uint64)
+        if len(code) != self.words.shape[0]:
             return []
         ids, words = (self.ids, self.words) if chosen is None else (self.ids[chosen], self.words[:, chosen])
         if len(ids) <= limit:
             return ids.tolist()
         distances = np.zeros(len(ids), np.uint16)
-        for column, word in zip(words, wanted, strict=True):
+        for column, word in zip(words, code, strict=True):
             distances += np.bitwise_count(column ^ word)
         return ids[np.argpartition(distances, limit)[:limit]].tolist()
 
-    def _chosen(self, query: Query) -> NDArray[np.bool_] | None:
+    def _filter(self, query: Query) -> NDArray[np.bool_] | None:
+        """Which entries pass the filters; None if all do."""
         chosen: NDArray[np.bool_] | None = None
         for column, kind, values in ((self.kinds, "k", query.kinds), (self.namespaces, "n", query.namespaces)):
             if values:
-                found = np.isin(column, _numbers(kind, values))
-                chosen = found if chosen is None else chosen & found
+                passing = np.isin(column, _numbers(kind, values))
+                chosen = passing if chosen is None else chosen & passing
         if query.tags:
             tagged = np.zeros(len(self.ids), bool)
             tagged[self.tag_rows[np.isin(self.tags, _numbers("g", query.tags))]] = True
@@ -124,7 +125,7 @@ def codes_of(rows: Sequence[Row], width: int | None = None) -> Codes:
 
 
 def _tags(text: str) -> tuple[str, ...]:
-    # Many entries have the same few tags; one with thousands of them would keep megabytes for itself.
+    # Many entries have the same few tags; caching those of an entry with thousands would take megabytes.
     return _few_tags(text) if len(text) <= FEW_TAGS else tuple(json.loads(text))
 
 

@@ -10,40 +10,40 @@ from itertools import pairwise
 MAX_WORDS = 32
 LONGEST_QUESTION = 10_000
 LONGEST_WORD = 255
-"""Of a longer one the beginning counts: engines drop a word that is too long for them, each at another length."""
+"""Only the beginning of a longer word counts: engines drop words that are too long for them, each at a different length."""
 _WORD = re.compile(r"\w+")
 _PLAIN = re.compile(r"[^\W_]+")
-# Only from where a word begins: from everywhere in it would take a time that grows with its square.
+# Only matches at the beginning of a word: trying every position would take quadratic time.
 _LONG = re.compile(rf"(?<![^\W_])[^\W_]{{{LONGEST_WORD + 1}}}")
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
 _HUMPS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
-# Han, kana and Hangul: written without spaces between words, or with endings that stick to them. Each sign is a word of its own.
+# Han, kana and Hangul: written without spaces between words, or with suffixes attached to them. Each sign counts as a word.
 _SIGNS = "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\U00020000-\U000323af"
 _SIGN = f"[{_SIGNS}]"
 _RUNS = f"[{_SIGNS}]+|[^{_SIGNS}]+"
 _ROW = f"[{_SIGNS}](?: [{_SIGNS}])+"
 MOST_SIGNS = 10_000
 VOICED = "\u3099\u309a"
-"""Marks of kana that make another sound of it, not an accent."""
+"""Marks that change the sound of a kana. They are not accents."""
 
 
 @cache
 def _compiled(expression: str) -> re.Pattern[str]:
-    """When it is first needed: classes of so many signs cost ten milliseconds, and most programs never meet one."""
+    """Compiled at first use: these large character classes take ten milliseconds, and most programs never need them."""
     return re.compile(expression)
 
 
 def plain_words(text: str) -> str:
-    """The text as its words alone, in lower case and without accents: the same for every engine, whatever it takes for a word."""
+    """Only the words of the text, in lower case and without accents, so that every engine indexes the same words."""
     if not text.isascii():
         text = _compiled(_SIGN).sub(r" \g<0> ", _FOREIGN.sub(_unaccented, text))
     return " ".join(word[:LONGEST_WORD] for word in _PLAIN.findall(text.lower()))
 
 
 class _WithoutAccents(dict[int, str]):
-    """Every sign as it is taken apart, without its accents, for `str.translate`; found out when it is first met.
+    """A table for `str.translate` that decomposes each sign and drops its accents. Its entries are computed at first use.
 
-    Sign by sign, because taking a whole text apart puts the marks behind each letter in order, in a time that grows with their square.
+    It works sign by sign, because decomposing a whole text sorts the marks after each letter, which takes quadratic time.
     """
 
     def __missing__(self, code: int) -> str:
@@ -58,43 +58,41 @@ class _WithoutAccents(dict[int, str]):
 _WITHOUT_ACCENTS = _WithoutAccents()
 
 
-def _unaccented(found: re.Match[str]) -> str:
-    """Signs that look alike as one sign, without accents."""
-    return unicodedata.normalize("NFC", found[0].translate(_WITHOUT_ACCENTS))
+def _unaccented(signs: re.Match[str]) -> str:
+    """The signs without accents, with equivalent signs written in the same way."""
+    return unicodedata.normalize("NFC", signs[0].translate(_WITHOUT_ACCENTS))
 
 
 def signs_in_pairs(plain: str) -> str:
-    """Plain words with every two signs in a row as one word: for an index that does not know which word stands beside which."""
-    return plain if plain.isascii() else _compiled(_ROW).sub(_paired, plain)
-
-
-def _paired(row: re.Match[str]) -> str:
-    return " ".join(map("".join, pairwise(row[0][::2])))
+    """Plain words with each two adjacent signs as one word: for an index that does not know which words are adjacent."""
+    if plain.isascii():
+        return plain
+    return _compiled(_ROW).sub(lambda row: " ".join(map("".join, pairwise(row[0][::2]))), plain)
 
 
 def is_plain(text: str) -> bool:
-    """Whether an engine that parts text at what is no letter and no digit finds the same words in it as in `plain_words`."""
+    """Whether an engine that splits at everything but letters and digits finds the same words here as in `plain_words`."""
     return text.isascii() and not _LONG.search(text)
 
 
 def words_of(question: str) -> list[str]:
-    """The words of a question as it has them, each once, in lower case."""
+    """The words of a question as they are written, each once, in lower case."""
     return list(dict.fromkeys(word.lower() for word in _WORD.findall(question)))[:MAX_WORDS]
 
 
-def looked_for(question: str) -> list[str]:
-    """What an index is asked for: plain words, each once; several in a row where one word is made of them, as `snake_case` is."""
-    found: dict[str, None] = {}
+def query_words(question: str) -> list[str]:
+    """What an index is searched for: plain words, each once. A word such as `snake_case` becomes a phrase of several plain words."""
+    phrases: dict[str, None] = {}
     for word in _WORD.finditer(question[:LONGEST_QUESTION]):
-        for asked in _asked_by(word[0]):
-            found[asked] = None
-            if len(found) == MAX_WORDS:
-                return list(found)
-    return list(found)
+        for phrase in _phrases_in(word[0]):
+            phrases[phrase] = None
+            if len(phrases) == MAX_WORDS:
+                return list(phrases)
+    return list(phrases)
 
 
-def _asked_by(word: str) -> Iterator[str]:
-    """Where words are not parted, every two signs in a row are looked for."""
+def _phrases_in(word: str) -> Iterator[str]:
+    """In scripts without spaces between words, each two adjacent signs are a phrase."""
     for run in [word] if word.isascii() else _compiled(_RUNS).findall(_FOREIGN.sub(_unaccented, word)):
         if _compiled(_SIGN).match(run):
             yield from map(plain_words, dict.fromkeys(run[start : start + 2] for start in range(max(1, len(run) - 1))))
@@ -103,17 +101,17 @@ def _asked_by(word: str) -> Iterator[str]:
 
 
 def parts_of_names(text: str) -> str:
-    """The words inside names: `getUserName` and `HTTPServer` are found by `user` and `server`. Snake case needs no help."""
+    """The words inside of names: `user` finds `getUserName`, `server` finds `HTTPServer`. Snake case is split anyway."""
     parts: list[str] = []
     for word in set(_WORD.findall(text)):
-        found = _HUMPS.findall(word)
-        if len(found) > 1:
-            parts += found
+        humps = _HUMPS.findall(word)
+        if len(humps) > 1:
+            parts += humps
     return " ".join(sorted({part.lower() for part in parts}))
 
 
 def scope_number(kind: str, value: str) -> int:
-    """A filter's value as 64 bits. Two values may have the same: whoever looks by it checks the row."""
+    """A filter's value as 64 bits. Two values may have the same number, so the rows must be checked too."""
     return int.from_bytes(hashlib.blake2b(f"{kind}{value}".encode(), digest_size=8).digest(), "big")
 
 
@@ -123,6 +121,6 @@ def scope_token(kind: str, value: str) -> str:
 
 
 def scope_of(tenant: str, kind: str, namespace: str, tags: Iterable[str]) -> str:
-    """Everything an entry can be filtered by, as words."""
+    """All values by which an entry can be filtered, as words."""
     tokens = [scope_token("t", tenant), scope_token("k", kind), scope_token("n", namespace)]
     return " ".join([*tokens, *(scope_token("g", tag) for tag in tags)])

@@ -20,7 +20,7 @@ from cellwright.storage.workers import DatabaseJob, Workers
 
 READERS = 4
 STEPS_BETWEEN_LOOKS = 50_000
-"""SQLite instructions, about a millisecond, after which work that nobody wants any more is stopped."""
+"""After so many SQLite instructions, about a millisecond, it is checked whether the work must stop."""
 
 FORCED = "PRAGMA synchronous = FULL"
 UNFORCED = "PRAGMA synchronous = NORMAL"
@@ -38,16 +38,16 @@ OWN = Migration(
         ),
     ),
 )
-"""Which database this is and how often it was changed: what tells a backup of an older state from one of a newer."""
+"""The database's id and how often it was changed, by which an older backup is told from a newer one."""
 
-# By its rowid, though there is one row only: for an UPDATE of all rows SQLite makes a temporary table.
+# By rowid, although there is only one row: for an UPDATE of all rows SQLite makes a temporary table.
 COUNT_COMMIT = "UPDATE cellwright_store SET commits = commits + 1 WHERE rowid = 1"
 
 T = TypeVar("T")
 
 
 class SqliteTransaction:
-    """Statements of one transaction. The first failure is kept: a transaction that had one is never committed."""
+    """Statements of one transaction. It remembers its first failure: a transaction that had one is never committed."""
 
     __slots__ = ("_connection", "failure")
 
@@ -63,8 +63,8 @@ class SqliteTransaction:
         return self._execute(sql, values)
 
     def row(self, sql: str, *values: Value) -> Row | None:
-        found = self._execute(sql, values)
-        return found[0] if found else None
+        rows = self._execute(sql, values)
+        return rows[0] if rows else None
 
     def _execute(self, sql: str, values: tuple[Value, ...]) -> list[Row]:
         if self.failure:
@@ -72,28 +72,26 @@ class SqliteTransaction:
         try:
             return execute(self._connection, sql, storable(values))
         except apsw.Error as error:
-            self.failure = known = explained(error) or error
-            if known is error:
+            explanation = explained(error)
+            self.failure = explanation or error
+            if explanation is None:
                 raise
-            raise known from error
+            raise explanation from error
 
 
 class SqliteConnection:
-    """A thread's connection: the file it is open on, and the work it is doing now."""
+    """A thread's connection, with the identity of its file and the job that runs on it now."""
 
-    def __init__(self, connection: apsw.Connection, identity: tuple[int, int]) -> None:
-        self.connection = connection
+    def __init__(self, raw: apsw.Connection, identity: tuple[int, int]) -> None:
+        self.raw = raw
         self.identity = identity
         self.job: DatabaseJob | None = None
         self._commits = FORCED
-        connection.set_progress_handler(self._unwanted, STEPS_BETWEEN_LOOKS)
-
-    def _unwanted(self) -> bool:
-        return self.job is not None and self.job.over
+        raw.set_progress_handler(lambda: self.job is not None and self.job.is_over, STEPS_BETWEEN_LOOKS)
 
     def transact(self, begin: str, job: DatabaseJob, work: Callable[[apsw.Connection], T], commits: str) -> T:
-        """Run work between `begin` and COMMIT; whatever goes wrong, nothing of it stays."""
-        connection = self.connection
+        """Run work between `begin` and COMMIT. Whatever goes wrong, everything is rolled back."""
+        connection = self.raw
         self.job = job
         try:
             if self._commits != commits:
@@ -110,16 +108,16 @@ class SqliteConnection:
         return result
 
     def close(self) -> None:
-        self.connection.close()
+        self.raw.close()
 
 
 def identity(file: Path) -> tuple[int, int]:
-    found = os.stat(file)  # noqa: PTH116 - on the path of every transaction, and twice as fast
-    return found.st_dev, found.st_ino
+    status = os.stat(file)  # noqa: PTH116 - called for every transaction, and twice as fast
+    return status.st_dev, status.st_ino
 
 
 class SqliteDatabase:
-    """A file that is made, brought up to date and opened when it is first used."""
+    """A SQLite file that is created, migrated and opened at its first use."""
 
     engine = Engine.SQLITE
 
@@ -133,11 +131,13 @@ class SqliteDatabase:
     async def read(self, work: Callable[[Transaction], T]) -> T:
         def run(connection: apsw.Connection) -> T:
             try:
-                return _finished(SqliteTransaction(connection), work)
+                return _run_work(SqliteTransaction(connection), work)
             except StorageReadOnly as error:
                 raise RuntimeError("work that writes was given to `read`") from error
 
-        return await self._readers.run(lambda held, job: self._guarded(self._readers, held, "BEGIN", job, run))
+        return await self._readers.run(
+            lambda connection, job: self._transact(self._readers, connection, "BEGIN", job, run)
+        )
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         return await self._write(FORCED, work)
@@ -149,71 +149,73 @@ class SqliteDatabase:
     async def _write(self, commits: str, work: Callable[[Transaction], T]) -> T:
         def run(connection: apsw.Connection) -> T:
             before = connection.total_changes()
-            result = _finished(SqliteTransaction(connection), work)
+            result = _run_work(SqliteTransaction(connection), work)
             if connection.total_changes() != before:
                 execute(connection, COUNT_COMMIT)
             return result
 
         return await self._writer.run(
-            lambda held, job: self._guarded(self._writer, held, "BEGIN IMMEDIATE", job, run, commits)
+            lambda connection, job: self._transact(self._writer, connection, "BEGIN IMMEDIATE", job, run, commits)
         )
 
     async def change_mark(self) -> str:
         def run(connection: apsw.Connection) -> str:
             return "-".join(map(str, execute(connection, "SELECT id, commits FROM cellwright_store")[0]))
 
-        return await self._readers.run(lambda held, job: self._guarded(self._readers, held, "BEGIN", job, run))
+        return await self._readers.run(
+            lambda connection, job: self._transact(self._readers, connection, "BEGIN", job, run)
+        )
 
     async def close(self) -> None:
         await self._readers.close()
         await self._writer.close()
 
-    def _guarded(
+    def _transact(
         self,
         workers: Workers[SqliteConnection],
-        held: SqliteConnection,
+        connection: SqliteConnection,
         begin: str,
         job: DatabaseJob,
         work: Callable[[apsw.Connection], T],
         commits: str = FORCED,
     ) -> T:
         try:
-            if not self._is_current(held):
+            if not self._is_current(connection):
                 workers.discard()
-                held = workers.connection()
-            return held.transact(begin, job, work, commits)
+                connection = workers.connection()
+            return connection.transact(begin, job, work, commits)
         except (apsw.Error, CellwrightError) as error:
             cause = error.__cause__ if isinstance(error, CellwrightError) else error
             if isinstance(cause, LOST):
                 workers.discard()
-            known = explained(error) if isinstance(error, apsw.Error) else None
-            if known is None:
+            explanation = explained(error) if isinstance(error, apsw.Error) else None
+            if explanation is None:
                 raise
-            raise known from error
+            raise explanation from error
 
-    def _is_current(self, held: SqliteConnection) -> bool:
-        """False once the file was removed or replaced: what is written to the old one would be lost."""
+    def _is_current(self, connection: SqliteConnection) -> bool:
+        """False if the file was removed or replaced: what is written to the old one would be lost."""
         try:
-            return identity(self.file) == held.identity
+            return identity(self.file) == connection.identity
         except OSError:
             return False
 
     def _open(self) -> SqliteConnection:
         sqlite_file.prepare(self.file)
         with ExitStack() as undo, explaining():
-            held = SqliteConnection(sqlite_file.connect(self.file), identity(self.file))
-            undo.callback(held.close)
-            bring_up_to_date(held.connection, self._migrations)
+            connection = SqliteConnection(sqlite_file.connect(self.file), identity(self.file))
+            undo.callback(connection.close)
+            bring_up_to_date(connection.raw, self._migrations)
             undo.pop_all()
-        return held
+        return connection
 
     def _open_reader(self) -> SqliteConnection:
-        held = self._open()
-        execute(held.connection, "PRAGMA query_only = ON")
-        return held
+        connection = self._open()
+        execute(connection.raw, "PRAGMA query_only = ON")
+        return connection
 
 
-def _finished(tx: SqliteTransaction, work: Callable[[Transaction], T]) -> T:
+def _run_work(tx: SqliteTransaction, work: Callable[[Transaction], T]) -> T:
     result = work(tx)
     if tx.failure:
         raise tx.failure
@@ -221,7 +223,7 @@ def _finished(tx: SqliteTransaction, work: Callable[[Transaction], T]) -> T:
 
 
 def bring_up_to_date(connection: apsw.Connection, migrations: tuple[Migration, ...]) -> None:
-    """Take missing migrations in one transaction; without any, only read. Two processes at once do it once."""
+    """Apply missing migrations in one transaction; if there are none, only read. Of two processes only one applies them."""
     tx = SqliteTransaction(connection)
     if connection.table_exists(None, "cellwright_migrations") and not pending(tx, migrations):
         return

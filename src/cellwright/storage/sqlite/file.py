@@ -1,4 +1,4 @@
-"""A SQLite file of ours: private, on a disk that keeps its promises, opened with the settings that make a commit durable."""
+"""Our SQLite file: private, on a local disk, opened with the settings that make a commit durable."""
 
 import os
 import time
@@ -46,12 +46,12 @@ NETWORK = frozenset(
 
 
 def wal_is_safe(version: tuple[int, ...]) -> bool:
-    """Whether this SQLite is free of the fault that lets two processes in WAL mode damage a file."""
+    """Whether this version of SQLite lacks the bug by which two processes in WAL mode can damage a file."""
     return version >= (3, 51, 3) or (3, 50, 7) <= version < (3, 51) or (3, 44, 6) <= version < (3, 45)
 
 
 def refuse_network(kind: str) -> None:
-    """ConfigError if this type of file system is one of another machine."""
+    """ConfigError if this type of file system belongs to another machine."""
     if kind in NETWORK:
         raise ConfigError(
             f"the database's folder is on a network filesystem ({kind}), where locks do not keep SQLite files sound",
@@ -60,7 +60,7 @@ def refuse_network(kind: str) -> None:
 
 
 def prepare(file: Path) -> None:
-    """Make the file if it is missing, readable by its owner alone; refuse one that is not ours."""
+    """Create the file if it is missing, readable only by its owner. Refuse one of another user."""
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         refuse_network(machine.file_system(file.parent.resolve()))
@@ -79,7 +79,7 @@ def _create(file: Path) -> None:
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
         return
-    # The file's name must survive a power cut as well as what is written into it.
+    # The file's name must survive a power cut, and not only its content.
     machine.sync_folder(file.parent)
 
 
@@ -100,17 +100,17 @@ def execute(connection: apsw.Connection, sql: str, values: tuple[Value, ...] = (
 
 
 def connect(file: Path) -> apsw.Connection:
-    """A connection to an existing file with everything set that is set on each connection."""
+    """A connection to an existing file, with all settings that each connection needs."""
     with ExitStack() as undo:
         connection = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)
         undo.callback(connection.close)
         connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-        # Without these two, "misspelled" would be a text and not an error.
+        # Without these two, a misspelled name in double quotes would be a string instead of an error.
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
-        # Without this, a database that was analysed makes every statement be planned anew for every value.
+        # Without this, a database that was analysed plans every statement again for every value.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         _refuse_foreign(connection)
         _set_journal(connection)
@@ -121,12 +121,12 @@ def connect(file: Path) -> apsw.Connection:
 
 
 def _refuse_foreign(connection: apsw.Connection) -> None:
-    # In one transaction: another process may make our tables between the two questions.
+    # In one transaction, because another process may create our tables between the two queries.
     execute(connection, "BEGIN")
-    ((found,),) = execute(connection, "SELECT count(*) FROM sqlite_schema")
+    ((tables,),) = execute(connection, "SELECT count(*) FROM sqlite_schema")
     ours = execute(connection, "PRAGMA application_id") == [(APPLICATION_ID,)]
     execute(connection, "COMMIT")
-    if found and not ours:
+    if tables and not ours:
         raise ConfigError(
             "the database's file is a SQLite database of another program", hint="name another file or folder"
         )
@@ -137,12 +137,12 @@ def uses_wal() -> bool:
 
 
 def _set_journal(connection: apsw.Connection) -> None:
-    wanted = "wal" if uses_wal() else "delete"
+    mode = "wal" if uses_wal() else "delete"
     end = time.monotonic() + BUSY_SECONDS
-    while execute(connection, "PRAGMA journal_mode") != [(wanted,)]:
-        # SQLite does not wait for others here, whatever its busy timeout says.
+    while execute(connection, "PRAGMA journal_mode") != [(mode,)]:
+        # SQLite does not apply its busy timeout here.
         try:
-            execute(connection, f"PRAGMA journal_mode = {wanted}")
+            execute(connection, f"PRAGMA journal_mode = {mode}")
         except apsw.BusyError:
             if time.monotonic() > end:
                 raise

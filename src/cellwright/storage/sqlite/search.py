@@ -1,6 +1,6 @@
-"""Search in the same SQLite file and transaction as what is searched: FTS5 for words, codes of vectors for meaning.
+"""Search in the same SQLite file, and in the same transactions, as what is searched: FTS5 for words, codes of vectors for meaning.
 
-The tenant, the kind, the namespace and the tags are words of the index as well, so a filter costs no join and holds before the limit.
+Tenant, kind, namespace and tags are indexed as words too, so a filter needs no join and applies before the limit.
 """
 
 import threading
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, cast
 from cellwright.storage.database import Database, Transaction
 from cellwright.storage.search import schema as search_schema
 from cellwright.storage.search.embeddings.models import Models
-from cellwright.storage.search.engines import Ranked
-from cellwright.storage.search.entries import PutEntry, WaitingEntry, matching
+from cellwright.storage.search.engines import Ranked, all_then_any, ranked_in_scope
+from cellwright.storage.search.entries import PutEntry, WaitingEntry
 from cellwright.storage.search.indexed import IndexedSearch
 from cellwright.storage.search.port import Entry, Query
 from cellwright.storage.search.words import is_plain, parts_of_names, plain_words, scope_of, scope_token
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 MIGRATIONS = search_schema.MIGRATIONS
 RANK = "bm25(search_words, 0.0, 4.0, 1.0, 0.5)"
 RESCORED = 200
-"""Candidates by code whose vectors are compared: keeps 99 % of the exact top ten."""
+"""The vectors of so many candidates are compared: this finds 99 % of the exact top ten."""
 MOST_CACHED = 2_000_000
-"""Entries whose codes are kept in memory, over all tenants: 160 MB."""
+"""The codes of so many entries are kept in memory, for all tenants together: 160 MB."""
 CHANGES_KEPT = 50_000
 
 
 class SqliteSearch(IndexedSearch):
-    """The index of a SQLite database. Without models, by words alone."""
+    """The index of a SQLite database. Without models it searches by words only."""
 
     def __init__(self, database: Database, models: Models | None = None) -> None:
         super().__init__(database, FtsWords(), CodeVectors(), models)
 
 
 class FtsWords:
-    """A contentless FTS5 table: it keeps where words are, not the texts."""
+    """A contentless FTS5 table: it stores where words occur, not the texts."""
 
     def write(self, tx: Transaction, put: PutEntry, entry: Entry) -> None:
         if not put.is_new:
@@ -60,39 +60,32 @@ class FtsWords:
 
     def ranked(self, tx: Transaction, query: Query, words: Sequence[str], limit: int) -> Ranked:
         quoted = [f'"{word}"' for word in words]
-        found = _matching(tx, query, " AND ".join(quoted), limit)
-        if len(found) < limit and len(words) > 1:
-            known = {entry for entry, _ in found}
-            some = _matching(tx, query, " OR ".join(quoted), limit)
-            found += [one for one in some if one[0] not in known][: limit - len(found)]
-        return found
+
+        def matches(operator: str) -> Ranked:
+            expression = f" {operator} ".join(quoted)
+            match = f"scope : ({scope_query(query)}) AND {{title body parts}} : ({expression})"
+            return ranked_in_scope(tx, query, limit, lambda depth: _best(tx, match, depth))
+
+        return all_then_any(words, limit, lambda every: matches("AND" if every else "OR"))
 
 
-def _matching(tx: Transaction, query: Query, wanted: str, limit: int) -> Ranked:
-    match = f"scope : ({scope_query(query)}) AND {{title body parts}} : ({wanted})"
-    asked = limit
-    while True:
-        rows = tx.rows(
-            f"SELECT rowid, {RANK} FROM search_words WHERE search_words MATCH ? ORDER BY 2 LIMIT ?",  # noqa: S608
-            *(match, asked),
-        )
-        ours = matching(tx, query, [cast("int", row[0]) for row in rows])
-        found = [(cast("int", entry), -cast("float", score)) for entry, score in rows if entry in ours]
-        # A word of the scope is a digest. Should two be alike, the rows tell, and others follow.
-        if len(found) >= limit or len(rows) < asked:
-            return found[:limit]
-        asked *= 4
+def _best(tx: Transaction, match: str, limit: int) -> Ranked:
+    rows = tx.rows(
+        f"SELECT rowid, {RANK} FROM search_words WHERE search_words MATCH ? ORDER BY 2 LIMIT ?",  # noqa: S608
+        *(match, limit),
+    )
+    return [(cast("int", entry), -cast("float", score)) for entry, score in rows]
 
 
 def scope_query(query: Query) -> str:
-    """The filters as an FTS5 expression: all of them, each by any of its values."""
-    wanted = [("t", (query.tenant,)), ("k", query.kinds), ("n", query.namespaces), ("g", query.tags)]
-    groups = [" OR ".join(scope_token(kind, value) for value in values) for kind, values in wanted if values]
+    """The filters as an FTS5 expression: every filter must match, each by any of its values."""
+    filters = [("t", (query.tenant,)), ("k", query.kinds), ("n", query.namespaces), ("g", query.tags)]
+    groups = [" OR ".join(scope_token(kind, value) for value in values) for kind, values in filters if values]
     return " AND ".join(f"({group})" for group in groups)
 
 
 class TenantCodes:
-    """One tenant's codes in memory, as of a change."""
+    """One tenant's codes in memory, and the last change that they include."""
 
     __slots__ = ("change", "codes", "mark", "model")
 
@@ -104,17 +97,17 @@ class TenantCodes:
 
 
 class CodeVectors:
-    """Vectors in the file, their codes in memory: read when a tenant is first searched, then kept up to date by what changed."""
+    """Vectors in the file, their codes in memory: read when a tenant is first searched, then updated with what changed."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[str, TenantCodes] = OrderedDict()
+        self._cache: OrderedDict[str, TenantCodes] = OrderedDict()
         self._lock = threading.Lock()
 
     @property
     def nbytes(self) -> int:
-        """What the codes in memory take."""
+        """How many bytes the codes in memory take."""
         with self._lock:
-            return sum(held.codes.nbytes for held in self._held.values())
+            return sum(cached.codes.nbytes for cached in self._cache.values())
 
     def prepare(self, tx: Transaction, model: str, dimensions: int) -> bool:  # noqa: ARG002 - any model will do
         return True
@@ -125,12 +118,12 @@ class CodeVectors:
     def write(self, tx: Transaction, model: str, waiting: Sequence[WaitingEntry], vectors: "Vectors") -> None:
         from cellwright.storage.search.vectors import code_of, quantized  # noqa: PLC0415 - numpy is an optional part
 
-        for one, vector in zip(waiting, vectors, strict=True):
+        for entry, vector in zip(waiting, vectors, strict=True):
             tx.run(
                 "INSERT OR REPLACE INTO search_vectors (tenant, entry, model, digest, code, vector) VALUES (?, ?, ?, ?, ?, ?)",
-                *(one.tenant, one.id, model, one.digest, code_of(vector), quantized(vector)),
+                *(entry.tenant, entry.id, model, entry.digest, code_of(vector), quantized(vector)),
             )
-            self.rescope(tx, one.tenant, one.id)
+            self.rescope(tx, entry.tenant, entry.id)
         tx.run("DELETE FROM search_changes WHERE number <= (SELECT max(number) FROM search_changes) - ?", CHANGES_KEPT)
 
     def rescope(self, tx: Transaction, tenant: str, entry: int) -> None:
@@ -158,38 +151,38 @@ class CodeVectors:
         if not rows:
             return []
         scores = cosines(vector, [cast("bytes", row[1]) for row in rows]).tolist()
-        found = sorted(((cast("int", row[0]), score) for row, score in zip(rows, scores, strict=True)), key=_by_score)
-        return found[:limit]
+        ranked = [(cast("int", row[0]), score) for row, score in zip(rows, scores, strict=True)]
+        return sorted(ranked, key=lambda entry: -entry[1])[:limit]
 
     def _codes(self, tx: Transaction, tenant: str, model: str) -> "Codes":
         from cellwright.storage.search.vectors import codes_of  # noqa: PLC0415 - numpy is an optional part
 
         with self._lock:
-            held = self._held.get(tenant)
+            cached = self._cache.get(tenant)
             change, mark = cast("tuple[int, bytes]", tx.row(f"{LAST_CHANGE} ORDER BY number DESC LIMIT 1") or (0, b""))
-            if held is None or held.model != model or not _continues(tx, held):
-                held = TenantCodes(codes_of(tx.rows(CODES, tenant, model)), model, change, mark)
-            elif held.change < change:
-                held = self._refreshed(tx, tenant, held, change, mark)
-            self._held[tenant] = held
-            self._held.move_to_end(tenant)
-            while len(self._held) > 1 and sum(len(one.codes.ids) for one in self._held.values()) > MOST_CACHED:
-                self._held.popitem(last=False)
-            return held.codes
+            if cached is None or cached.model != model or not _can_update(tx, cached):
+                cached = TenantCodes(codes_of(tx.rows(CODES, tenant, model)), model, change, mark)
+            elif cached.change < change:
+                cached = self._updated(tx, tenant, cached, change, mark)
+            self._cache[tenant] = cached
+            self._cache.move_to_end(tenant)
+            while len(self._cache) > 1 and sum(len(entry.codes.ids) for entry in self._cache.values()) > MOST_CACHED:
+                self._cache.popitem(last=False)
+            return cached.codes
 
-    def _refreshed(self, tx: Transaction, tenant: str, held: TenantCodes, change: int, mark: bytes) -> TenantCodes:
+    def _updated(self, tx: Transaction, tenant: str, cached: TenantCodes, change: int, mark: bytes) -> TenantCodes:
         from cellwright.storage.search.vectors import codes_of  # noqa: PLC0415 - numpy is an optional part
 
-        found = tx.rows(
-            "SELECT DISTINCT entry FROM search_changes WHERE number > ? AND tenant = ?", held.change, tenant
+        changed = tx.rows(
+            "SELECT DISTINCT entry FROM search_changes WHERE number > ? AND tenant = ?", cached.change, tenant
         )
-        ids = [cast("int", entry) for (entry,) in found]
+        ids = [cast("int", entry) for (entry,) in changed]
         if not ids:
-            return TenantCodes(held.codes, held.model, change, mark)
-        if not len(held.codes.ids) or len(ids) > len(held.codes.ids) // 2:
-            return TenantCodes(codes_of(tx.rows(CODES, tenant, held.model)), held.model, change, mark)
-        rows = tx.rows(f"{CODES} AND v.entry IN ({', '.join(map(str, ids))})", tenant, held.model)
-        return TenantCodes(held.codes.changed(ids, rows), held.model, change, mark)
+            return TenantCodes(cached.codes, cached.model, change, mark)
+        if not len(cached.codes.ids) or len(ids) > len(cached.codes.ids) // 2:
+            return TenantCodes(codes_of(tx.rows(CODES, tenant, cached.model)), cached.model, change, mark)
+        rows = tx.rows(f"{CODES} AND v.entry IN ({', '.join(map(str, ids))})", tenant, cached.model)
+        return TenantCodes(cached.codes.changed(ids, rows), cached.model, change, mark)
 
 
 LAST_CHANGE = "SELECT number, mark FROM search_changes"
@@ -199,11 +192,7 @@ CODES = (
 )
 
 
-def _continues(tx: Transaction, held: TenantCodes) -> bool:
-    """Whether everything since the change that memory knows is told; not so if it was long ago, or in another file."""
-    row = tx.row(f"{LAST_CHANGE} WHERE number = ?", held.change)
-    return row is not None and row[1] == held.mark
-
-
-def _by_score(found: tuple[int, float]) -> float:
-    return -found[1]
+def _can_update(tx: Transaction, cached: TenantCodes) -> bool:
+    """Whether the table has all changes since the cached one. Not if that is too long ago, or was in another file."""
+    row = tx.row(f"{LAST_CHANGE} WHERE number = ?", cached.change)
+    return row is not None and row[1] == cached.mark

@@ -47,7 +47,7 @@ def test_what_the_tokenizer_remembers_has_a_bound_in_bytes() -> None:
     for start in range(0, 30_000, 50):
         # Words that are as long as any that is remembered, of signs of four bytes each.
         pieces.numbers(" ".join(f"{number:05}".ljust(24, chr(0x10428)) for number in range(start, start + 50)))
-    kept = weight(vars(pieces)["_known"])
+    kept = weight(vars(pieces)["_cache"])
     assert 1_000_000 < kept < 12_000_000
 
 
@@ -98,9 +98,9 @@ def test_a_model_that_is_not_there_is_refused_with_what_to_do(tmp_path: Path, ca
     with pytest.raises(ConfigError, match="vocab"):
         open_model(EmbeddingChoice(str(tmp_path)))
     missing = Models(EmbeddingChoice(str(tmp_path)))
-    assert missing.wanted
+    assert missing.usable
     assert missing.load() is None
-    assert not missing.wanted
+    assert not missing.usable
     assert "no_embedding_model" in caplog.text
 
 

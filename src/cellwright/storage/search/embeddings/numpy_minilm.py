@@ -1,4 +1,4 @@
-"""MiniLM in numpy, for where onnxruntime is not installed: a third of its speed, the same vectors."""
+"""MiniLM in numpy, for installations without onnxruntime: a third of its speed, the same vectors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Linear:
     bias: Array
 
     def __call__(self, x: Array) -> Array:
-        # One large product: of a stack numpy makes many small ones.
+        # One large product, because numpy computes many small ones for a stack of matrices.
         flat = x.reshape(-1, x.shape[-1]) @ self.weight
         flat += self.bias
         return flat.reshape(*x.shape[:-1], -1)
@@ -72,7 +72,7 @@ def gelu(x: Array) -> Array:
 
 
 def _erf(x: Array) -> Array:
-    """Abramowitz and Stegun 7.1.26: within 1.5e-7, which is what float32 can tell."""
+    """Abramowitz and Stegun 7.1.26: within 1.5e-7, the precision of float32."""
     size = np.abs(x)
     t = 1 / (1 + np.float32(0.3275911) * size)
     series = np.zeros_like(t)
@@ -82,7 +82,7 @@ def _erf(x: Array) -> Array:
 
 
 class NumpyMiniLM:
-    """The model of a file that onnxruntime would run as well."""
+    """Runs the same ONNX file that onnxruntime would run."""
 
     def __init__(self, name: str, file: Path, tokenizer: WordPiece) -> None:
         self.name = name
@@ -110,7 +110,7 @@ class NumpyMiniLM:
 
 
 def _weights_by_bias(graph: Graph) -> dict[str, str]:
-    """Which matrix goes with which bias: the file names only the latter, its steps tell the former."""
+    """The name of the matrix that belongs to each bias. The file names biases only; the graph leads from them to the matrices."""
     matrices = {node.outputs[0]: node.inputs[1] for node in graph.nodes if node.kind == "MatMul"}
     return {
         node.inputs[1]: matrices[node.inputs[0]]

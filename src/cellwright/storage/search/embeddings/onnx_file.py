@@ -1,4 +1,4 @@
-"""The weights of an ONNX file, read without onnx or protobuf: as much of the format as such a file uses."""
+"""Reads the weights of an ONNX file without onnx or protobuf. Only the parts of the format that such a file uses are supported."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,11 +28,11 @@ class Graph:
     constants: dict[str, NDArray[np.float32] | NDArray[np.int8]]
 
     def weight(self, name: str) -> Array:
-        """A constant as it is, or what int8 numbers and their scale stand for."""
-        found = self.constants.get(name)
-        if found is None:
-            found = self.constants[f"{name}_q"] * self.constants[f"{name}_scale"]
-        return found.astype(np.float32)
+        """A constant; one that is stored as int8 numbers is multiplied by its scale."""
+        constant = self.constants.get(name)
+        if constant is None:
+            constant = self.constants[f"{name}_q"] * self.constants[f"{name}_scale"]
+        return constant.astype(np.float32)
 
 
 def read_graph(file: Path) -> Graph:

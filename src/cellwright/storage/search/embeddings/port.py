@@ -1,4 +1,4 @@
-"""What turns texts into vectors, and how the operator says which."""
+"""The port for models that turn texts into vectors, and the operator's choice of one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ NONE = "none"
 
 
 class Embedder(Protocol):
-    """A model that is loaded. Blocking: called in threads, by several at once."""
+    """A loaded model. It blocks, and is called from several threads at once."""
 
     @property
     def name(self) -> str:
-        """Which model this is: vectors of different names are never compared."""
+        """The name of the model: vectors of differently named models are never compared."""
         ...
 
     def embed(self, texts: Sequence[str]) -> "Vectors":
-        """One row of length 1 for each text. EmbeddingFailed if that cannot be done now."""
+        """One row of length 1 for each text. EmbeddingFailed if that is not possible now."""
         ...
 
 
@@ -36,7 +36,7 @@ class EmbeddingFailed(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingChoice:
-    """Which model: `builtin`, `none`, a folder, or with a URL the name that the API there knows."""
+    """Which model to use: `builtin`, `none`, a folder, or, with a URL, the model's name in the API there."""
 
     model: str = BUILTIN
     url: str = ""
