@@ -17,7 +17,7 @@ from tornado.web import HTTPError, stream_request_body
 from cellwright.app.extension.admission import principal_of
 from cellwright.app.extension.bridge import answer_by, scope_of
 from cellwright.app.http.messages import CORS_HEADERS, CORS_METHODS, EXPOSED_HEADERS
-from cellwright.app.http.refusal import told
+from cellwright.app.http.refusal import refusal_json
 from cellwright.core.errors import CellwrightError
 from cellwright.core.types import Scope
 
@@ -62,7 +62,7 @@ class JsonHandler(JupyterHandler):
         # Tornado keeps the message as a format.
         reason = error.log_message % error.args if isinstance(error, HTTPError) and error.log_message else self._reason
         as_protocol = self.speaks_protocol and self.request.method == "POST"
-        self.finish(told(status_code, reason, {}, as_protocol=as_protocol))  # pyright: ignore[reportUnknownMemberType] - Tornado's dict has no parameters
+        self.finish(refusal_json(status_code, reason, {}, as_protocol=as_protocol))  # pyright: ignore[reportUnknownMemberType] - Tornado's dict has no parameters
 
     def compute_etag(self) -> None:
         return None
