@@ -17,7 +17,9 @@ from cellwright.app.clients import catalogue as clients
 from cellwright.app.clients import entry as install
 from cellwright.app.clients.catalogue import Client, ClientEntry
 from cellwright.app.clients.launch import UVX, everyones_command, own_command, this_process
-from cellwright.app.settings import SPECS, Settings, Spec, read_config
+from cellwright.app.setting_spec import Spec
+from cellwright.app.settings import SPECS, Settings
+from cellwright.app.settings_loading import read_config
 from cellwright.core.errors import ConfigError
 from cellwright.core.types import Secret
 from cellwright.system.folders import config_file, expanded, home_folder
@@ -152,7 +154,7 @@ def _words(spec: Spec, value: object, paths: "_Paths") -> list[str]:
     if isinstance(value, bool):
         return [spec.flag if value else f"--no-{spec.flag.removeprefix('--')}"]
     # `shown` masks what may be secret, which is looked at here.
-    text = value.reveal() if isinstance(value, Secret) else value if isinstance(value, str) else spec.shown(value)
+    text = value.reveal() if isinstance(value, Secret) else value if isinstance(value, str) else spec.text_of(value)
     if (isinstance(value, Secret) and spec.name != "database") or _lets_in(text):
         file = config_file(os.environ, home_folder(), sys.platform)
         raise ConfigError(

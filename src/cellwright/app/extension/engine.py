@@ -21,7 +21,8 @@ from cellwright.app.offers.catalogue import CURRENT_NOTEBOOK, DEFAULT
 from cellwright.app.page.routes import WorkspacePage
 from cellwright.app.protocol.server import CellwrightServer
 from cellwright.app.protocol.transport import HttpEndpoint
-from cellwright.app.settings import SPECS, Settings, load_settings
+from cellwright.app.settings import SPECS, Settings
+from cellwright.app.settings_loading import load_settings
 from cellwright.app.workspace import Workspace, make_workspace
 from cellwright.core.arguments import nearest
 from cellwright.core.errors import ConfigError
