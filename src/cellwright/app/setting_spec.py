@@ -111,10 +111,6 @@ def _number(convert: Callable[[str], float]) -> Callable[[object], float]:
     return parse
 
 
-def _or_automatic(parse: Callable[[object], object]) -> Callable[[object], object]:
-    return lambda value: None if value is None or value == "auto" else parse(value)
-
-
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(value)
@@ -128,7 +124,7 @@ _KINDS: dict[object, tuple[Callable[[object], object], str]] = {
     float: (_number(float), "a number"),
     str: (_text, "text"),
     tuple[str, ...]: (_names, "names separated by commas"),
-    float | None: (_or_automatic(_number(float)), AUTOMATIC),
+    float | None: (lambda value: None if value is None or value == "auto" else _number(float)(value), AUTOMATIC),
     Path: (lambda value: expanded(_text(value)), "a path"),
     Path | None: (lambda value: expanded(_text(value)) if value else None, "a path"),
     Secret | None: (lambda value: Secret(_text(value)) if value else None, "a secret"),

@@ -57,6 +57,9 @@ class WorkspaceInfo:
 
     async def status(self, call: Call) -> Status:
         settings = self.settings
+        notes = list(settings.notes)
+        if reason := why_not_writable(settings.state_dir):
+            notes.append(f"nothing can be kept in {settings.state_dir}: {reason}; name another folder with --state-dir")
         return Status(
             version=__version__,
             python=f"{platform.python_version()} on {sys.platform}, pid {os.getpid()}",
@@ -77,13 +80,8 @@ class WorkspaceInfo:
                 "task_ttl_seconds": round(settings.task_ttl),
                 "request_bytes": settings.max_body,
             },
-            notes=[*settings.notes, *self._state_folder_notes()],
+            notes=notes,
         )
-
-    def _state_folder_notes(self) -> list[str]:
-        folder = self.settings.state_dir
-        reason = why_not_writable(folder)
-        return [f"nothing can be kept in {folder}: {reason}; name another folder with --state-dir"] if reason else []
 
 
 @cache

@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NoReturn, cast
 
 from cellwright.app.setting_spec import Spec
@@ -79,9 +79,11 @@ class Parser(argparse.ArgumentParser):
         word = unknown[1].partition("=")[0]
         # For a wrong choice, the message itself names the valid ones; a flag may belong to any command.
         _, _, choices = message.partition("choose from ")
-        candidates = re.findall(r"[\w-]+", choices) or (
-            _known_flags(self) if word.startswith("-") else _known_choices(self)
-        )
+        candidates: Collection[str] = re.findall(r"[\w-]+", choices)
+        if not candidates and word.startswith("-"):
+            candidates = _known_flags(self)
+        elif not candidates:
+            candidates = {str(choice) for action in _actions(self) for choice in action.choices or ()}
         if word in candidates:
             takers = [name for name in self.commands() if word in _known_flags(self.command(name))]
             return f"; {word} belongs to {', '.join(f'cellwright {name}' for name in takers)}" if takers else ""
@@ -112,10 +114,6 @@ def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.Argument
 
 def _known_flags(parser: argparse.ArgumentParser) -> set[str]:
     return {flag for action in _actions(parser) for flag in action.option_strings}
-
-
-def _known_choices(parser: argparse.ArgumentParser) -> set[str]:
-    return {str(choice) for action in _actions(parser) for choice in action.choices or ()}
 
 
 def add_settings(parser: argparse.ArgumentParser, groups: Sequence[str]) -> None:

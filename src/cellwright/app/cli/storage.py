@@ -22,8 +22,8 @@ def progress_bar(label: str) -> Generator[Progress]:
         yield lambda _done, _total: None
         return
 
-    def show(done: int, total: int) -> None:
-        fraction = done / total if total else 1.0
+    def show(completed: int, total: int) -> None:
+        fraction = completed / total if total else 1.0
         bar = "█" * round(fraction * BAR_WIDTH)
         print(f"\r{label} {bar:░<{BAR_WIDTH}} {fraction:4.0%}", end="", file=sys.stderr, flush=True)  # noqa: T201
 

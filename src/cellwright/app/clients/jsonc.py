@@ -241,8 +241,10 @@ def _insert(text: str, root: _Node, parent: _Node, path: Sequence[str], value: J
             return text[:inside] + short + text[inside:]
         layouts = _layouts_in_empty(text, parent, lead, long)
         # `drop` does not remove objects that had to be added, so only the innermost one has to be undone exactly.
-        exact = [layout for layout in layouts if len(path) == 1 and _without_first_member(layout, parent) == text]
-        return (exact or layouts)[0]
+        for layout in layouts if len(path) == 1 else ():
+            if _cut(layout, _value(layout, parent.start, 0), 0) == text:
+                return layout
+        return layouts[0]
     last = parent.members[-1]
     if _on_one_line(text, parent):
         return _append(text, last, " " + short, last.end)
@@ -265,10 +267,6 @@ def _layouts_in_empty(text: str, parent: _Node, lead: str, pair: str) -> list[st
         return [text[:start] + lead + pair + newline_of(text) + _indent_at(text, parent.start) + text[end:], plain]
     after = _REST_OF_LINE.match(text, start, end)
     return [text[: after.end()] + lead + pair + text[after.end() :], plain] if after else [plain]
-
-
-def _without_first_member(text: str, parent: _Node) -> str:
-    return _cut(text, _value(text, parent.start, 0), 0)
 
 
 def _cut(text: str, parent: _Node, index: int) -> str:

@@ -35,13 +35,12 @@ async def principal_of(handler: JupyterHandler, user: User) -> Principal:
     """The caller, with the permissions that Jupyter's authorizer grants and the scopes that follow from them."""
     if type(handler.authorizer) is AllowAllAuthorizer:  # it always says yes and need not be asked eleven times
         return Principal(identity(handler, user), frozenset(NEEDED))
-    leaves = frozenset([leave for leave in ASKED if await _is_authorized(handler, user, leave)])
+    is_authorized = handler.authorizer.is_authorized
+    leaves = frozenset(
+        [leave for leave in ASKED if await ensure_async(is_authorized(handler, user, leave.action, leave.resource))]
+    )
     scopes = frozenset(scope for scope, needed in NEEDED.items() if leaves.issuperset(needed))
     return Principal(identity(handler, user), scopes, leaves)
-
-
-async def _is_authorized(handler: JupyterHandler, user: User, leave: Leave) -> bool:
-    return bool(await ensure_async(handler.authorizer.is_authorized(handler, user, leave.action, leave.resource)))
 
 
 def identity(handler: JupyterHandler, user: User) -> str:

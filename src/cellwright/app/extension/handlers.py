@@ -131,11 +131,11 @@ class EngineHandler(JsonHandler):
         origin = self.request.headers.get("Origin")
         if not origin or self.allow_origin == "*":
             return
-        own = urlsplit(origin.lower()).netloc == (self.request.headers.get("Host") or "").lower()
+        is_own_page = urlsplit(origin.lower()).netloc == (self.request.headers.get("Host") or "").lower()
         allowed = origin == self.allow_origin or bool(
             self.allow_origin_pat and re.fullmatch(self.allow_origin_pat, origin)
         )
-        if not own and not allowed:
+        if not is_own_page and not allowed:
             raise HTTPError(403, "this Origin may not call; the operator can add it with ServerApp.allow_origin")
 
     async def prepare(self, **_redirect: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -234,15 +234,13 @@ class EngineHandler(JsonHandler):
             for name, value in self.request.headers.get_all()
             if name.lower() not in NOT_PASSED_ON
         ]
-        self.login_cookie = None if self.token_authenticated else self._login_cookie()
+        if not self.token_authenticated:
+            self.login_cookie = self.get_cookie(self.identity_provider.get_cookie_name(self))
         with self._engine.admitted.ticket(principal) as ticket, self._engine.staying.watched(self):
             scope = scope_of(self, path, [*headers, *self._engine.way_in(ticket)], query)
             await answer_by(self, choose(self._engine), scope, b"".join(self._chunks), self.gone)
         if self._ended and not self._left:
             self.finish()  # pyright: ignore[reportUnknownMemberType]
-
-    def _login_cookie(self) -> str | None:
-        return self.get_cookie(self.identity_provider.get_cookie_name(self))
 
     def end(self) -> None:
         self._ended = True

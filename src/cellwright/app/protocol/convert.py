@@ -24,20 +24,18 @@ LARGE_BODY = 100_000
 
 def describe(offered: OfferedTool, *, views: bool = False) -> wire.Tool:
     """A tool as clients see it. `views`: include its view, for hosts that show views."""
-    tool = offered.tool
+    tool, output_schema = offered.tool, offered.signature.output_schema
+    if output_schema is not None:
+        # Clients pay for empty parts as well.
+        output_schema = {key: part for key, part in output_schema.items() if part}
     return wire.Tool(
         name=offered.name,
         description=offered.description,
         input_schema=offered.signature.input_schema,
-        output_schema=_without_empty_parts(offered.signature.output_schema),
+        output_schema=output_schema,
         annotations=_annotations(tool),
         _meta={"ui": {"resourceUri": tool.view}} if views and tool.view else None,
     )
-
-
-def _without_empty_parts(schema: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A schema without its empty parts, for which every client would pay."""
-    return None if schema is None else {key: value for key, value in schema.items() if value}
 
 
 def _annotations(tool: Tool) -> wire.ToolAnnotations:

@@ -49,7 +49,7 @@ from cellwright.core.prompts import Prompt
 from cellwright.core.resources import VIEW_MIME, Changes, Resources
 from cellwright.core.text.clean import shown
 from cellwright.core.text.names import on_one_line
-from cellwright.core.types import PRINCIPAL_KEY, Call, Principal, ReportProgress
+from cellwright.core.types import PRINCIPAL_KEY, Call, Principal
 
 HOME_PAGE = "https://github.com/cellwright/cellwright"
 PAGE = 200
@@ -164,20 +164,18 @@ class CellwrightServer(Server[None]):
         client = ctx.session.client_params
         principal = self._principal(ctx)
         on_behalf_of(principal.id)
+
+        async def report(completed: float, total: float | None, message: str) -> None:
+            await ctx.session.report_progress(completed, total, shown(self._secrets.text(message)))
+
         return Call(
             principal=principal,
             connection=_connection_name(ctx),
             client=client.client_info.name if client else "",
             request_id=token_hex(4),
-            report=self._reporter(ctx),
+            report=report,
             may_have_left=ctx.protocol_version == MODERN and ctx.request is not None,
         )
-
-    def _reporter(self, ctx: Context) -> ReportProgress:
-        async def report(done: float, total: float | None, message: str) -> None:
-            await ctx.session.report_progress(done, total, shown(self._secrets.text(message)))
-
-        return report
 
     def _principal(self, ctx: Context) -> Principal:
         scope: Mapping[str, Any] = getattr(ctx.request, "scope", {})
