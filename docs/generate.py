@@ -31,7 +31,8 @@ from cellwright.app.offers.catalogue import (
 from cellwright.app.protocol.convert import describe
 from cellwright.app.resources import FIXED as WORKSPACE_ADDRESSES
 from cellwright.app.resources import all_codes
-from cellwright.app.settings import SPECS, Settings, Spec
+from cellwright.app.setting_spec import Spec
+from cellwright.app.settings import SPECS, Settings
 from cellwright.app.workspace import Workspace, local_user, make_workspace
 from cellwright.context.resources import FIXED as CONTEXT_ADDRESSES
 from cellwright.core.errors import INTERNAL_ERROR
@@ -94,7 +95,7 @@ def _setting_row(spec: Spec) -> str:
         "root": "the working directory; `~/notebooks` where that is [no workspace](systems.md#the-workspace-when-nobody-names-one)",
         "state_dir": "as above",
     }.get(spec.name)
-    default = default or (f"`{spec.shown(spec.default)}`" if spec.shown(spec.default) else "none")
+    default = default or (f"`{spec.text_of(spec.default)}`" if spec.text_of(spec.default) else "none")
     choices = f" ({', '.join(spec.choices)})" if spec.choices else ""
     flag = f"{spec.flag}`, `--no-{spec.flag[2:]}" if spec.is_switch else spec.flag
     return f"| `{flag}`<br>`{spec.env}`<br>`{spec.name}` | {default} | {spec.help}{choices} |"

@@ -7,7 +7,8 @@ from typing import Any
 
 from cellwright import __version__
 from cellwright.app.clients.catalogue import CLIENTS, NAME, example, server
-from cellwright.app.settings import SPECS, Spec
+from cellwright.app.setting_spec import Spec
+from cellwright.app.settings import SPECS
 
 ROOT = Path(__file__).parent.parent
 PLUGIN = ROOT / "plugins" / NAME
@@ -83,8 +84,8 @@ def _variable(spec: Spec) -> dict[str, Any]:
     return {
         "name": spec.env,
         "description": spec.help,
-        **({"format": FORMATS[spec.wanted]} if spec.wanted in FORMATS else {}),
-        **({"isSecret": True} if spec.wanted == "a secret" else {}),
+        **({"format": FORMATS[spec.kind]} if spec.kind in FORMATS else {}),
+        **({"isSecret": True} if spec.kind == "a secret" else {}),
     }
 
 
@@ -201,7 +202,7 @@ def bundle() -> dict[str, Any]:
                 "type": "string",
                 "title": "Toolsets",
                 "description": _sentence(settings["toolsets"].help),
-                "default": settings["toolsets"].shown(settings["toolsets"].default),
+                "default": settings["toolsets"].text_of(settings["toolsets"].default),
             },
         },
     }

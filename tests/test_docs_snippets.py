@@ -32,7 +32,8 @@ from traitlets.config.loader import PyFileConfigLoader
 from cellwright.app.cli.main import make_parser
 from cellwright.app.clients.catalogue import CLIENTS
 from cellwright.app.extension.app import CellwrightExtension, JupyterMCPServerExtensionApp
-from cellwright.app.settings import SPECS, Settings, read_config
+from cellwright.app.settings import SPECS, Settings
+from cellwright.app.settings_loading import read_config
 from cellwright.app.workspace import local_user, make_workspace
 from cellwright.context.project.file import ProjectFile
 from cellwright.notebook.model import Kind

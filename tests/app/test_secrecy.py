@@ -20,7 +20,8 @@ from adversarial_support import made_token
 from cellwright.app.http.jwt import JwtVerifier
 from cellwright.app.masking import KnownSecrets
 from cellwright.app.servers import secrets_of
-from cellwright.app.settings import Settings, load_settings
+from cellwright.app.settings import Settings
+from cellwright.app.settings_loading import load_settings
 from cellwright.app.workspace import Workspace, make_workspace
 from cellwright.core.secrecy import is_secret
 from cellwright.core.types import ALL_SCOPES, Call, Principal, Scope, Secret

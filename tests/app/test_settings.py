@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.app.settings import SPECS, Settings, load_settings
+from cellwright.app.settings import SPECS, Settings
+from cellwright.app.settings_loading import load_settings
 from cellwright.core.errors import ConfigError
 from cellwright.core.types import Secret
 from requirements import requirement
@@ -27,7 +28,7 @@ def test_flags_beat_environment_beats_file_beats_defaults(tmp_path: Path) -> Non
 @requirement("settings:order")
 def test_every_setting_can_come_from_every_source(tmp_path: Path) -> None:
     for spec in SPECS:
-        value = spec.shown(getattr(Settings(), spec.name)) or {"int": "1"}.get(spec.wanted, "")
+        value = spec.text_of(getattr(Settings(), spec.name)) or {"int": "1"}.get(spec.kind, "")
         if not value:
             continue
         by_environment = load_settings({}, {spec.env: value, "XDG_CONFIG_HOME": str(tmp_path)})

@@ -1,4 +1,4 @@
-"""Settings in environment variables, and variables of the same beginning that somebody else put there."""
+"""Settings in environment variables, and variables with the same prefix that a cluster set."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -14,14 +14,14 @@ _SERVICE_ADDRESS = re.compile(r"(?:tcp|udp|sctp)://.+", re.IGNORECASE)
 
 
 def own_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The variables that are meant for us, misspelled ones too, with their values."""
+    """The variables that are meant as our settings, including misspelled ones, with their values."""
     for name, value in environ.items():
         if name.startswith(ENV_PREFIX) and not is_of_cluster(name, value):
             yield name, value
 
 
 def variables_of_cluster(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The variables that begin as ours do, but tell where a service of a cluster is."""
+    """The variables with our prefix that hold the address of a cluster's service."""
     return tuple(name for name, value in environ.items() if name.startswith(ENV_PREFIX) and is_of_cluster(name, value))
 
 

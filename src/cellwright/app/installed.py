@@ -1,4 +1,4 @@
-"""The parts of an installation: what every copy has, what an extra brings, and what is missing here."""
+"""The parts of an installation: which are required, which come with an extra, and which are missing here."""
 
 import importlib.metadata
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from cellwright.core.installation import this_installation
 
 @dataclass(frozen=True, slots=True)
 class InstalledPart:
-    """Something that packages bring. Without an `extra` it belongs to every installation."""
+    """A feature that needs packages. Without an `extra` it belongs to every installation."""
 
     name: str
     packages: tuple[str, ...]
@@ -24,7 +24,7 @@ class InstalledPart:
 
     @property
     def remedy(self) -> str:
-        """The command that brings it, for the way in which this copy was installed."""
+        """The command that installs it, for the way in which this copy was installed."""
         installation = this_installation()
         return installation.add(self.extra) if self.extra else installation.mend()
 
@@ -43,7 +43,7 @@ PARTS = (
 
 
 def broken_parts() -> list[InstalledPart]:
-    """What every installation has and this one lacks."""
+    """The required parts that this installation lacks."""
     return [part for part in PARTS if not part.extra and part.missing]
 
 

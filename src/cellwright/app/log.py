@@ -1,7 +1,7 @@
-"""Structured logs on stderr: one line an event, keys not prose, nothing secret.
+"""Structured logs on stderr: one line per event, with keys instead of prose, and nothing secret.
 
-Our own lines take their keys from an allow-list, so a new key is a decision. Lines of libraries pass through the same handler with
-everything that looks like a credential masked.
+Our own lines take their keys from an allow-list, so a new key is a decision. Lines of libraries pass through the same handler, and
+everything that looks like a credential is masked.
 """
 
 import logging
@@ -51,17 +51,17 @@ KEYS: Final = frozenset(
 
 MAX_VALUE_CHARS: Final = 500
 LONGEST_CREDENTIAL: Final = 8_192
-"""Beyond what is shown, so much is looked at: what begins in the one may end in the other."""
+"""So many characters are searched beyond those that are shown: a credential may begin before the cut and end after it."""
 SHORTEST_CREDENTIAL: Final = 11
-"""No single word shorter than this is one of those below."""
+"""No single word that is shorter can be one of the credentials below."""
 
-# What follows "token" or "bearer" in a sentence about one; anything else there may be one.
+# Ordinary words after "token" or "bearer" in a sentence; anything else in that place may be a credential.
 _ORDINARY: Final = (
     r"(?!(?:and|be|can|cannot|could|create|does|for|from|given|has|in|is|it|itself|lacks|list|may|must|needs|not|of|on|or|revoke|that|the|to"
     r"|token|tokens|was|were|which|will|with|would)(?![^\s,.;:!?)]))"
 )
 _CREDENTIALS: Final = re.compile(
-    # A whole header, whatever scheme it names.
+    # A whole header, with any scheme.
     r"(?P<header>(?:authorization|cookie)[\"']?\s*[=:]\s*[\"']?)[^\"'\r\n]+"
     rf"|(?P<scheme>(?:bearer|token)\s+){_ORDINARY}[^\s,;\"']+"
     r"|(?P<pair>(?:token|password|secret|api_key)[\"']?\s*[=:]\s*[\"']?)[^\s&,;\"'}]+"
@@ -76,15 +76,15 @@ _PLAIN: Final = re.compile(r'[^ "=\\]+')
 
 def redact(text: str) -> str:
     """The text with everything that looks like a credential masked."""
-    return _CREDENTIALS.sub(lambda found: (found["header"] or found["scheme"] or found["pair"] or "") + "***", text)
+    return _CREDENTIALS.sub(lambda match: (match["header"] or match["scheme"] or match["pair"] or "") + "***", text)
 
 
 OWN_EVENT: Final = re.compile(r"(?P<event>[a-z][a-z_]*)(?P<keys>(?: [a-z_]+=%s)*)")
-"""How parts of ours write an event."""
+"""The format in which our own packages log an event."""
 
 
 def without_credentials(url: str) -> str:
-    """An address without what may let somebody in: user and password, query, fragment."""
+    """An address without the parts that may hold credentials: user and password, query, fragment."""
     try:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]
@@ -94,23 +94,23 @@ def without_credentials(url: str) -> str:
 
 
 def log_event(event: str, *, level: int = logging.INFO, exc_info: bool = False, **keys: object) -> None:
-    """Log one event. A key that is not in the allow-list is a mistake of ours, found by the first test that gets here."""
+    """Log one event. A key outside of the allow-list is a bug, which the first test that comes here finds."""
     assert keys.keys() <= KEYS, f"log keys not in the allow-list: {keys.keys() - KEYS}"
     if not LOGGER.isEnabledFor(level):
         return
-    # The record is made here: to find out which line of the source logs, as the logger does, is half of the cost of a line.
+    # The record is made here because the logger would find out which source line logs, which is half of the cost of a line.
     record = logging.LogRecord(LOGGER.name, level, "", 0, event, None, sys.exc_info() if exc_info else None)
     record.__dict__[EVENT_KEYS] = keys
     LOGGER.handle(record)
 
 
 class LineFormatter(logging.Formatter):
-    """`time=… level=… event=… key=value …`, one line whatever happens."""
+    """`time=… level=… event=… key=value …`, always on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         words = [f"time={time} level={record.levelname.lower()}"]
-        event, keys = _told(record)
+        event, keys = _event_of(record)
         words.append(f"event={event}")
         words += [f"{key}={_value(value)}" for key, value in keys.items()]
         if record.exc_info and record.exc_info[0] is not None:
@@ -118,13 +118,13 @@ class LineFormatter(logging.Formatter):
         return " ".join(words)
 
 
-def _told(record: logging.LogRecord) -> tuple[str, dict[str, object]]:
-    """The event and its keys. Parts of ours tell one as `name key=%s …`, which other programs' logs show as a line of text."""
+def _event_of(record: logging.LogRecord) -> tuple[str, dict[str, object]]:
+    """The event and its keys. Our own packages log `name key=%s …`, which the logs of other programs show as a line of text."""
     keys: dict[str, object] | None = getattr(record, EVENT_KEYS, None)
     if keys is not None:
         return record.getMessage(), keys
-    if record.name.startswith(f"{LOGGER.name}.") and (own := OWN_EVENT.fullmatch(str(record.msg))):
-        return own["event"], dict(zip(own["keys"].replace("=%s", "").split(), record.args or (), strict=True))
+    if record.name.startswith(f"{LOGGER.name}.") and (match := OWN_EVENT.fullmatch(str(record.msg))):
+        return match["event"], dict(zip(match["keys"].replace("=%s", "").split(), record.args or (), strict=True))
     return "library", {"logger": record.name, "text": record.getMessage()}
 
 
@@ -143,16 +143,16 @@ def _value(value: object, *, whole: bool = False) -> str:
 
 
 def configure_logging(level: str, stream: TextIO | None = None) -> None:
-    """Send everything to one handler on stderr. Called once, by the program, never by the library."""
+    """Send everything to one handler on stderr. The program calls this once; code that others embed never does."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(LineFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     LOGGER.setLevel(level.upper())
-    # Libraries are loud: they are heard from warnings on, or from info when the operator is debugging.
+    # Libraries log a lot: only their warnings are shown, or from info on when the operator is debugging.
     for name in ("mcp", "uvicorn", "httpx2", "websockets", "asyncio", "sse_starlette"):
         logging.getLogger(name).setLevel(logging.INFO if level == "debug" else logging.WARNING)
     logging.captureWarnings(capture=True)
-    # None of these is in our lines, and finding them out costs a third of a line.
+    # Our lines show none of these, and to find them out is a third of the cost of a line.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False

@@ -1,7 +1,7 @@
-"""Notices when the event loop was held: while one piece of work does not let go, nobody else is answered.
+"""Notices when one piece of work blocked the event loop: meanwhile nobody else was answered.
 
-A turn of the loop is what happens between two waits for events. Counted is the smaller of its time and of the processor time that
-this process used meanwhile, so that a busy machine is not taken for a fault of ours.
+A turn of the loop is what happens between two waits for events. We measure the elapsed time and the processor time that this process
+used, and take the smaller one, so that a busy machine is not mistaken for a fault of ours.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ HELD_SECONDS = 0.1
 LOOK_SECONDS = 0.05
 SHOWN_FRAMES = 8
 CLOCK_SECONDS = 0.005
-"""So long the processor time that was read last is taken for that of now: with many threads, reading it costs as much as a short turn."""
+"""A reading of the processor time is used for so long: with many threads, reading it takes as long as a short turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldLoop:
-    """A turn of the loop that took too long, and where it was seen, the innermost function first."""
+    """A turn of the loop that took too long, and the stack that was sampled during it, innermost function first."""
 
     seconds: float
     stack: str
@@ -43,20 +43,20 @@ class LoopWatch:
         self._report = report
         self._seconds = seconds
         self._turn: tuple[float, float] | None = None
-        """When the turn that is under way began: by the clock, by the processor."""
-        self._seen: tuple[tuple[float, float], str] | None = None
-        """A long turn and where it was seen."""
+        """When the current turn began: by the clock, and by the processor time."""
+        self._sample: tuple[tuple[float, float], str] | None = None
+        """A long turn and its stack."""
         self._stopped = threading.Event()
         self._undo: Callable[[], None] = lambda: None
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
-        # asyncio has no hook for the turns of its loop; the wait for events is the one place all loops pass.
+        # asyncio has no hook for the turns of its loop, but every turn passes through the wait for events.
         selector = cast("Any", loop)._selector  # noqa: SLF001
         wait = selector.select
         read, used = time.monotonic(), time.process_time()
 
-        def watched(timeout: float | None = None) -> Any:  # noqa: ANN401 - whatever the selector gives
+        def watched(timeout: float | None = None) -> Any:  # noqa: ANN401 - what the selector returns
             nonlocal read, used
             self._end_turn()
             events = wait(timeout)
@@ -68,7 +68,9 @@ class LoopWatch:
 
         selector.select = watched
         self._undo = lambda: setattr(selector, "select", wait)
-        thread = threading.Thread(target=self._look, args=(threading.get_ident(),), name="loop-watch", daemon=True)
+        thread = threading.Thread(
+            target=self._sample_long_turns, args=(threading.get_ident(),), name="loop-watch", daemon=True
+        )
         thread.start()
 
     def stop(self) -> None:
@@ -86,20 +88,20 @@ class LoopWatch:
             return
         held = min(elapsed, time.process_time() - used_before)
         if held > self._seconds:
-            seen = self._seen
-            self._report(HeldLoop(held, seen[1] if seen is not None and seen[0] == turn else ""))
+            sample = self._sample
+            self._report(HeldLoop(held, sample[1] if sample is not None and sample[0] == turn else ""))
 
-    def _look(self, thread: int) -> None:
+    def _sample_long_turns(self, thread: int) -> None:
         while not self._stopped.wait(LOOK_SECONDS):
             turn = self._turn
-            if turn is None or time.monotonic() - turn[0] < self._seconds or (self._seen and self._seen[0] == turn):
+            if turn is None or time.monotonic() - turn[0] < self._seconds or (self._sample and self._sample[0] == turn):
                 continue
-            if where := _where(thread):
-                self._seen = (turn, where)
+            if stack := _stack_of(thread):
+                self._sample = (turn, stack)
 
 
-def _where(thread: int) -> str:
-    """The innermost functions of a thread. Its frames are let go at once: whoever keeps one keeps all that the work held in hand."""
+def _stack_of(thread: int) -> str:
+    """The innermost functions of a thread. Frames are released at once, because they keep all local variables alive."""
     frame = sys._current_frames().get(thread)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - its documented name
     if frame is None:
         return ""

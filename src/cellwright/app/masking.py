@@ -1,4 +1,4 @@
-"""The secrets of this process, and what stands in their place wherever one would leave in an answer."""
+"""The secrets of this process. They are masked wherever one would appear in an answer."""
 
 import html
 import json
@@ -13,62 +13,62 @@ from cellwright.core.types import Secret
 
 MASK = "***"
 SHORTEST_SECRET = 8
-"""A shorter one is an ordinary word: to take it out everywhere would make texts unreadable and give it away."""
+"""A shorter one may be an ordinary word: to mask it everywhere would make texts unreadable and give it away."""
 _OUR_TOKEN = re.compile(r"cw_(?:[a-z2-7]{8}_)?[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
-"""A token of ours, anybody's: we keep no token that we could compare with."""
+"""Any of our own tokens: tokens are stored as hashes, so there is no text to compare with."""
 
 
 class KnownSecrets:
-    """Every secret that is known by now. More become known while the program runs."""
+    """Every secret that is known so far. More become known while the program runs."""
 
     def __init__(self, secrets: Iterable[Secret] = ()) -> None:
         self._forms: tuple[str, ...] = ()
-        self._written: tuple[str, ...] = ()
-        """The same as they stand in JSON."""
+        self._forms_in_json: tuple[str, ...] = ()
+        """The same forms as JSON writes them."""
         self.add(*secrets)
 
     def add(self, *secrets: Secret | None) -> None:
-        """From now on, these are masked as well, in each form in which they may be written."""
+        """Mask these as well from now on, in each form in which they may be written."""
         forms = {form for secret in secrets if secret for text in _parts(secret.reveal()) for form in _forms(text)}
-        # The longest first: one may be a part of another.
+        # The longest first, because one form may be a part of another.
         self._forms = tuple(sorted({*self._forms, *forms}, key=lambda form: (-len(form), form)))
-        self._written = tuple(json.dumps(form, ensure_ascii=False)[1:-1] for form in self._forms)
+        self._forms_in_json = tuple(json.dumps(form, ensure_ascii=False)[1:-1] for form in self._forms)
 
     def text(self, text: str) -> str:
-        """The text without secrets."""
+        """The text with secrets masked."""
         for form in self._forms:
             if form in text:
                 text = text.replace(form, MASK)
         return _OUR_TOKEN.sub(MASK, text) if "cw_" in text else text
 
     def data(self, body: bytes) -> bytes:
-        """The same for what is about to be sent."""
+        """Bytes with secrets masked."""
         return self.text(body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def json(self, value: Any) -> Any:  # noqa: ANN401 - JSON
-        """The same for every text in JSON."""
-        return self._each(value) if self._may_hold(value) else value
+        """A JSON value with secrets masked in all its texts."""
+        return self._masked(value) if self._may_hold(value) else value
 
     def _may_hold(self, value: Any) -> bool:  # noqa: ANN401 - JSON
-        """Whether there may be a secret in any of its texts: nearly always not, which is seen at once in what they are written as."""
+        """Whether any text in the value may hold a secret. Nearly always none does, and one look at its JSON shows that."""
         try:
-            written = to_json(value).decode("utf-8")
+            document = to_json(value).decode("utf-8")
         except PydanticSerializationError:
-            # There is half a character in one of them.
+            # A text holds half a surrogate pair.
             return True
-        return "cw_" in written or any(map(written.__contains__, self._written))
+        return "cw_" in document or any(map(document.__contains__, self._forms_in_json))
 
-    def _each(self, value: Any) -> Any:  # noqa: ANN401 - JSON
+    def _masked(self, value: Any) -> Any:  # noqa: ANN401 - JSON
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
             items = cast("dict[str, Any]", value).items()
-            return {self.text(key): self._each(item) for key, item in items}
-        return [self._each(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
+            return {self.text(key): self._masked(item) for key, item in items}
+        return [self._masked(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def _parts(secret: str) -> list[str]:
-    """The secret, and the password in it if it is an address."""
+    """The secret itself, and also its password if it is an address."""
     if "://" not in secret:
         return [secret]
     try:
@@ -79,7 +79,7 @@ def _parts(secret: str) -> list[str]:
 
 
 def _forms(text: str) -> set[str]:
-    """A secret as it stands in a text, in JSON, in an address, in a page."""
+    """A secret as it is written in plain text, JSON, addresses and HTML."""
     if len(text) < SHORTEST_SECRET:
         return set()
     plain, ascii_only = json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]

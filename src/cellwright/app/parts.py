@@ -1,4 +1,4 @@
-"""What the parts keep, and where: known to the workspace and to the commands that look after the database."""
+"""What the parts store, and where. The workspace uses this, and the commands that look after the database."""
 
 import os
 import sys
@@ -32,15 +32,15 @@ MIGRATIONS = (*SEARCH, *CELLS, *SCRATCH, *THINKING, *CONTEXT, *FINDING)
 
 
 STATE_NAMES = (TOKENS, SERVE_TOKEN, DATABASE, "config.toml", "embedded-jupyter.log", "jupyter-runtime")
-"""What lies in the state folder; said one by one for those whose workspace is that folder."""
-BESIDE_A_DATABASE = ("", "-wal", "-shm", "-journal")
+"""The files in the state folder. They are listed one by one for users whose workspace is that folder."""
+DATABASE_SUFFIXES = ("", "-wal", "-shm", "-journal")
 
 
 def reach_of(settings: Settings, environ: Mapping[str, str] = os.environ) -> Reach:
-    """What may be read in this workspace: neither our own keys, state and settings, nor Jupyter's, wherever they lie."""
+    """What tools may read in this workspace: neither our own keys, state and settings, nor Jupyter's, wherever they are."""
     home = home_folder()
     database = database_location(settings)
-    places = [
+    private_places = [
         settings.state_dir,
         *(settings.state_dir / name for name in STATE_NAMES),
         config_file(environ, home, sys.platform),
@@ -50,8 +50,8 @@ def reach_of(settings: Settings, environ: Mapping[str, str] = os.environ) -> Rea
         *jupyter_private_places(environ, home, sys.platform),
     ]
     if isinstance(database, Path):
-        places += [database.with_name(f"{database.name}{more}") for more in BESIDE_A_DATABASE]
-    return Reach.of(settings.root, places, secrets=settings.allow_secret_files)
+        private_places += [database.with_name(f"{database.name}{suffix}") for suffix in DATABASE_SUFFIXES]
+    return Reach.of(settings.root, private_places, secrets=settings.allow_secret_files)
 
 
 def database_location(settings: Settings) -> Location:
@@ -62,7 +62,7 @@ def search_of(settings: Settings, database: Database) -> IndexedSearch:
     """The search index of the database, with the model that the settings name."""
     models = Models(EmbeddingChoice(settings.embedding_model, settings.embedding_url, settings.embedding_key))
     if settings.search_index == "lancedb":
-        # An optional part.
+        # Imported here because LanceDB is optional.
         from cellwright.storage.lance.opening import open_lance_search  # noqa: PLC0415
         from cellwright.storage.lance.place import lance_place  # noqa: PLC0415
 
@@ -78,7 +78,7 @@ def project_context(
     naming: Sequence[Naming] = (),
     addresses: Mapping[str, Addresses] | None = None,
 ) -> ProjectContext:
-    """What is known of the project in the workspace's root: for the server, and for the commands that show it."""
+    """The context of the project in the workspace's root, for the server and for the commands that show it."""
     limits = ContextLimits(settings.context_window, settings.context_idle * 60)
     return ProjectContext(
         settings.root,

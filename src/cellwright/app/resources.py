@@ -19,11 +19,11 @@ ERRORS_TEMPLATE = "cellwright://errors/{code}"
 FIXED = (
     ResourceInfo(STATUS_URI, "status", "What is connected, offered and running; can be watched", "application/json"),
 )
-"""The addresses that are always the same."""
+"""The resources whose addresses never change."""
 
 
 def all_codes() -> dict[str, ErrorCode]:
-    """Every code that any tool can answer with."""
+    """Every error code that a tool can answer with."""
     return error_codes() | {code.code: code for code in ENVELOPE_CODES}
 
 

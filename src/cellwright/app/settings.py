@@ -1,43 +1,27 @@
-"""One frozen value with every setting: defaults < configuration file < environment < flags.
+"""Every setting, in one frozen value; `settings_loading` fills it.
 
 A field below is the whole definition of a setting: its flag, environment variable and file key follow from its name, its row in
-`docs/settings.md` from its metadata. The configuration file is the user's own (or the one named by `--config`), never one found in the
-workspace: a cloned repository must not be able to configure the server that reads it.
+`docs/settings.md` from its metadata.
 """
 
 import dataclasses
 import os
 import sys
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from cellwright import DOCUMENTATION
-from cellwright.app.environment import ENV_PREFIX, own_variables, variables_of_cluster
-from cellwright.app.log import without_credentials
-from cellwright.core.arguments import nearest
+from cellwright.app.setting_spec import Spec, spec_of
 from cellwright.core.errors import ConfigError
 from cellwright.core.text.budget import DEFAULT_TOKENS, MAX_TOKENS
 from cellwright.core.types import Secret
-from cellwright.system.folders import (
-    choose_workspace,
-    config_file,
-    expanded,
-    home_folder,
-    is_whole_disk,
-    state_folder,
-    working_folder,
-)
+from cellwright.system.folders import home_folder, state_folder
 
-AUTOMATIC = "a number or auto"
-WHOLE_DISK = "the workspace is the whole disk {}, so lists of files are not complete; --root names a smaller one"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 def default_state_dir() -> Path:
-    """Where this user's tokens and other state live."""
+    """The folder of this user's tokens and other state."""
     return state_folder(os.environ, home_folder(), sys.platform)
 
 
@@ -52,7 +36,7 @@ def _setting(group: str, help_text: str, **more: Any) -> Any:  # noqa: ANN401 - 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that can be set. Secrets are a type whose repr shows nothing; addresses may hold a token, and are not in it either."""
+    """All settings. The repr shows neither secrets, whose type hides them, nor addresses, which may hold a token."""
 
     root: Path = _setting("Workspace", "the folder the agent works in", default_factory=Path.cwd)
     state_dir: Path = _setting(
@@ -289,247 +273,33 @@ class Settings:
     )
 
     notes: tuple[str, ...] = field(default=(), kw_only=True)
-    """What a person should know of how these came about, in sentences; no setting itself."""
+    """Sentences that a person should read about where the settings come from. Not a setting itself."""
     read_from: tuple[Path, ...] = field(default=(), kw_only=True)
-    """The configuration file that these come from, if there is one: it may hold secrets."""
+    """The configuration file that was read, if there is one: it may hold secrets."""
     not_ours: tuple[str, ...] = field(default=(), kw_only=True)
-    """Variables that begin as ours do and were left alone, since a cluster made them."""
+    """Environment variables with our prefix that were ignored because a cluster set them."""
 
     def __post_init__(self) -> None:
         for spec in SPECS:
             spec.check(getattr(self, spec.name))
 
     def secrets(self) -> list[Secret]:
-        """Every secret that was given."""
+        """Every secret among the settings."""
         return [value for spec in SPECS if isinstance(value := getattr(self, spec.name), Secret)]
 
     def effective(self) -> dict[str, str]:
         """Every setting as text, secrets masked: for `doctor` and for people."""
-        return {spec.name: spec.shown(getattr(self, spec.name)) for spec in SPECS}
+        return {spec.name: spec.text_of(getattr(self, spec.name)) for spec in SPECS}
 
 
-@dataclass(frozen=True)
-class Spec:
-    """One setting, as the command line, the environment, the file and the documentation see it."""
-
-    name: str
-    parser: Callable[[object], object]
-    wanted: str
-    is_switch: bool
-    group: str
-    help: str
-    default: Any
-    low: float | None
-    high: float | None
-    choices: tuple[str, ...]
-
-    @property
-    def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
-
-    @property
-    def env(self) -> str:
-        return ENV_PREFIX + self.name.upper()
-
-    def parse(self, value: object, where: str) -> object:
-        """A value from a flag, a variable or the file, as the setting's own type."""
-        try:
-            return self.parser(value)
-        except (TypeError, ValueError):
-            # `from None`: the cause would carry the value, and the value may be a secret.
-            shown = "this" if self.wanted == "a secret" else repr(value)
-            raise ConfigError(f"{where}: {self.name} takes {self.wanted}, not {shown}", hint=self.help) from None
-
-    def check(self, value: object) -> None:
-        if self.choices and value not in self.choices:
-            meant = nearest(str(value), self.choices)
-            raise ConfigError(
-                f"{self.flag} cannot be {value!r}",
-                hint=f"did you mean {meant!r}?" if meant else f"it is one of {', '.join(self.choices)}",
-            )
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            if self.low is not None and value < self.low:
-                raise ConfigError(f"{self.flag} is {value}, below its least value {self.low}", hint=self.help)
-            if self.high is not None and value > self.high:
-                raise ConfigError(f"{self.flag} is {value}, above its largest value {self.high}", hint=self.help)
-
-    def shown(self, value: object) -> str:
-        if isinstance(value, Secret):
-            return "***"
-        if isinstance(value, str) and "://" in value:
-            return without_credentials(value)
-        if isinstance(value, tuple):
-            return ",".join(cast("tuple[str, ...]", value))
-        if value is None and self.wanted == AUTOMATIC:
-            return "auto"
-        return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _switch(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    known = {
-        "1": True,
-        "true": True,
-        "yes": True,
-        "on": True,
-        "0": False,
-        "false": False,
-        "no": False,
-        "off": False,
-        "": False,
-    }
-    text = str(value).strip().lower()
-    if text not in known:
-        raise ValueError(text)
-    return known[text]
-
-
-def _names(value: object) -> tuple[str, ...]:
-    if isinstance(value, list | tuple):
-        return tuple(str(item) for item in cast("Sequence[object]", value))
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return tuple(name.strip() for name in value.split(",") if name.strip())
-
-
-def _number(convert: Callable[[str], float]) -> Callable[[object], float]:
-    def parse(value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise TypeError(value)
-        return convert(str(value))
-
-    return parse
-
-
-def _or_automatic(parse: Callable[[object], object]) -> Callable[[object], object]:
-    return lambda value: None if value is None or value == "auto" else parse(value)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return value
-
-
-# What each kind of setting is parsed by, and how a person would call it.
-_KINDS: dict[object, tuple[Callable[[object], object], str]] = {
-    bool: (_switch, "true or false"),
-    int: (_number(int), "a whole number"),
-    float: (_number(float), "a number"),
-    str: (_text, "text"),
-    tuple[str, ...]: (_names, "names separated by commas"),
-    float | None: (_or_automatic(_number(float)), AUTOMATIC),
-    Path: (lambda value: expanded(_text(value)), "a path"),
-    Path | None: (lambda value: expanded(_text(value)) if value else None, "a path"),
-    Secret | None: (lambda value: Secret(_text(value)) if value else None, "a secret"),
-}
-
-
-def _spec(item: "dataclasses.Field[Any]") -> Spec:
-    parse, wanted = _KINDS[item.type]
-    default = None if item.default is dataclasses.MISSING else item.default
-    meta = item.metadata
-    bounds = (meta.get("low"), meta.get("high"), tuple(meta.get("choices", ())))
-    return Spec(item.name, parse, wanted, item.type is bool, meta["group"], meta["help"], default, *bounds)
-
-
-SPECS: tuple[Spec, ...] = tuple(_spec(item) for item in dataclasses.fields(Settings) if item.metadata)
-_BY_NAME = {spec.name: spec for spec in SPECS}
-
-
-def read_config(path: Path) -> dict[str, object]:
-    """The configuration file as values; a key that is no setting is an error with the nearest name."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"the configuration file {path} cannot be read: {error}", hint="name another with --config"
-        ) from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"the configuration file {path} is not valid TOML: {error}", hint="mend that line") from error
-    values: dict[str, object] = {}
-    for key, value in data.items():
-        name = key.replace("-", "_")
-        if name not in _BY_NAME:
-            meant = nearest(name, list(_BY_NAME))
-            raise ConfigError(
-                f"{path} has a key {key!r} that is no setting",
-                hint=f"did you mean {meant!r}?" if meant else f"see {DOCUMENTATION}/settings.md",
-            )
-        values[name] = _BY_NAME[name].parse(value, str(path))
-    return values
-
-
-def load_settings(
-    flags: Mapping[str, object],
-    environ: Mapping[str, str] = os.environ,
-    config: Path | None = None,
-    defaults: Mapping[str, object] | None = None,
-) -> Settings:
-    """Put the four sources together. `flags` holds only what was given, already split by name; `defaults` are a command's own."""
-    named = config or (expanded(environ[f"{ENV_PREFIX}CONFIG"]) if environ.get(f"{ENV_PREFIX}CONFIG") else None)
-    home = home_folder()
-    file = named or config_file(environ, home, sys.platform)
-    is_there = named is not None or file.is_file()
-    values: dict[str, object] = {**(defaults or {}), **(read_config(file) if is_there else {})}
-    for key, value in own_variables(environ):
-        if key == f"{ENV_PREFIX}CONFIG":
-            continue
-        name = key.removeprefix(ENV_PREFIX).lower()
-        if name not in _BY_NAME:
-            meant = nearest(name, list(_BY_NAME))
-            raise ConfigError(
-                f"the environment variable {key} is no setting",
-                hint=f"did you mean {_BY_NAME[meant].env}?"
-                if meant
-                else f"unset it, or see {DOCUMENTATION}/settings.md",
-            )
-        values[name] = _BY_NAME[name].parse(value, key)
-    for name, value in flags.items():
-        values[name] = _BY_NAME[name].parse(value, _BY_NAME[name].flag)
-    note = ""
-    if "root" not in values:
-        values["root"], note = choose_workspace(working_folder(), home.resolve(), environ)
-    sources = (file.absolute(),) if is_there else ()
-    settings = Settings(**cast("dict[str, Any]", values), read_from=sources, not_ours=variables_of_cluster(environ))
-    return _checked(settings, note)
-
-
-def _checked(settings: Settings, note: str) -> Settings:
-    """The settings, if they can be used. `note` says why we chose the workspace ourselves: then it need not be there yet."""
-    root = settings.root.resolve()
-    if not root.is_dir() and not note:
-        raise ConfigError(f"the workspace {settings.root} is not a folder", hint="give an existing folder with --root")
-    if root.is_dir() and not os.access(root, os.R_OK | os.X_OK):
-        raise ConfigError(
-            f"the workspace {settings.root} cannot be read", hint="check its permissions, or give another with --root"
-        )
-    jwt = (settings.jwt_issuer, settings.jwt_audience, settings.jwt_jwks)
-    if any(jwt) and not all(jwt):
-        raise ConfigError("--jwt-issuer, --jwt-audience and --jwt-jwks go together", hint="give all three, or none")
-    token = settings.token or _token_from(settings.token_file)
-    notes = (note,) if note else (WHOLE_DISK.format(root),) if is_whole_disk(root) else ()
-    return dataclasses.replace(settings, root=root, state_dir=settings.state_dir.absolute(), token=token, notes=notes)
+SPECS: tuple[Spec, ...] = tuple(spec_of(setting) for setting in dataclasses.fields(Settings) if setting.metadata)
 
 
 def make_root(settings: Settings) -> None:
-    """Make the workspace, if it is one that we chose ourselves and that is not there yet."""
+    """Create the workspace folder, if it is one that we chose ourselves and does not exist yet."""
     try:
         settings.root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(
             f"the workspace {settings.root} cannot be made: {error.strerror}", hint="give a folder with --root"
         ) from error
-
-
-def _token_from(file: Path | None) -> Secret | None:
-    if file is None:
-        return None
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the token file {file} cannot be read", hint="check --token-file") from error
-    if not lines or not lines[0].strip():
-        raise ConfigError(f"the token file {file} is empty", hint="its first line must be the token")
-    return Secret(lines[0].strip())

@@ -1,4 +1,4 @@
-"""The `workspace` toolset: what is here, what is connected, what may be used, what is wrong."""
+"""The `workspace` toolset: what the workspace is, what is connected, what may be used, and what is wrong."""
 
 import os
 import platform
@@ -44,7 +44,7 @@ class Status:
 
 @dataclass(frozen=True)
 class WorkspaceInfo:
-    """The service of this toolset: everything that can be told without starting anything."""
+    """The service of this toolset: what can be said about the workspace without starting anything."""
 
     settings: Settings
     transport: str
@@ -52,11 +52,14 @@ class WorkspaceInfo:
     offered: OfferedNames
     which_python: Callable[[Call], Awaitable[str]]
     off: Callable[[Call], str]
-    """What the caller is not offered, by what, and how to get it, in one line."""
+    """One line that says what the caller is not offered, why, and how to get it."""
     parts: tuple[Part, ...] = field(default=())
 
     async def status(self, call: Call) -> Status:
         settings = self.settings
+        notes = list(settings.notes)
+        if reason := why_not_writable(settings.state_dir):
+            notes.append(f"nothing can be kept in {settings.state_dir}: {reason}; name another folder with --state-dir")
         return Status(
             version=__version__,
             python=f"{platform.python_version()} on {sys.platform}, pid {os.getpid()}",
@@ -77,18 +80,13 @@ class WorkspaceInfo:
                 "task_ttl_seconds": round(settings.task_ttl),
                 "request_bytes": settings.max_body,
             },
-            notes=[*settings.notes, *self._state_folder()],
+            notes=notes,
         )
-
-    def _state_folder(self) -> list[str]:
-        folder = self.settings.state_dir
-        why = why_not_writable(folder)
-        return [f"nothing can be kept in {folder}: {why}; name another folder with --state-dir"] if why else []
 
 
 @cache
 def incomplete_installation() -> tuple[PartStatus, ...]:
-    """What every installation has and this one lacks, a line each; nothing for a sound one."""
+    """The required parts that this installation lacks, one line each; empty if it is complete."""
     return tuple(
         PartStatus(part.name, "not installed", f"{', '.join(part.missing)} missing: {part.remedy}")
         for part in broken_parts()
@@ -105,10 +103,10 @@ async def workspace_doctor(info: WorkspaceInfo, call: Call) -> Report:
 
     require(call.principal, READ_KERNELS, WRITE_KERNELS)
 
-    async def told(done: int, total: int, name: str) -> None:
-        await call.progress(done, total, name)
+    async def report_progress(finished: int, total: int, name: str) -> None:
+        await call.progress(finished, total, name)
 
-    return await examine(info.settings, told)
+    return await examine(info.settings, report_progress)
 
 
 def workspace_toolset(info: WorkspaceInfo) -> Toolset:

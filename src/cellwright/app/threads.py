@@ -1,7 +1,7 @@
-"""The threads beside the event loop, shared fairly: nobody's slow searches keep the others waiting.
+"""The threads beside the event loop, shared fairly: one caller's slow searches do not delay the others.
 
-Whatever blocks is done by `asyncio.to_thread`, which knows nothing of callers. So who asks is noted at the beginning of each request, and
-a caller has at most a share of the threads: what it asks for beyond that waits in a line of its own.
+Blocking work is done by `asyncio.to_thread`, which knows nothing of callers. So the caller is noted at the beginning of each request, and
+each caller gets at most a share of the threads: its further work waits in a queue of its own.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any
 
 THREADS = 16
 SHARE = 4
-"""Of one caller. Work of nobody's, as at the start, has all of them."""
+"""The threads that one caller may use. Work without a caller, such as at the start, may use all of them."""
 NOBODY = ""
 
 _CALLER: ContextVar[str] = ContextVar("caller", default=NOBODY)
@@ -23,12 +23,12 @@ Work = Callable[[], Any]
 
 
 def on_behalf_of(caller: str) -> None:
-    """From here on, what this task has done in threads is this caller's."""
+    """From here on, the work that this task gives to threads counts for this caller."""
     _CALLER.set(caller)
 
 
 class FairThreads(ThreadPoolExecutor):
-    """A few threads, of which no caller has more than its share."""
+    """A thread pool in which no caller uses more than its share."""
 
     def __init__(self, threads: int = THREADS, share: int = SHARE) -> None:
         super().__init__(threads, "beside-loop")
@@ -41,46 +41,46 @@ class FairThreads(ThreadPoolExecutor):
         caller = _CALLER.get()
         with self._lock:
             if self._busy[caller] >= self._share and caller != NOBODY:
-                asked: Future[Any] = Future()
-                self._waiting.setdefault(caller, deque()).append((asked, partial(fn, *args, **kwargs)))
-                return asked
+                promised: Future[Any] = Future()
+                self._waiting.setdefault(caller, deque()).append((promised, partial(fn, *args, **kwargs)))
+                return promised
             self._busy[caller] += 1
-        begun = super().submit(fn, *args, **kwargs)
-        begun.add_done_callback(lambda _: self._next(caller))
-        return begun
+        running = super().submit(fn, *args, **kwargs)
+        running.add_done_callback(lambda _: self._next(caller))
+        return running
 
     def _next(self, caller: str) -> None:
-        """A thread of this caller's is free: for what waits, unless nobody does any more."""
+        """A thread of this caller is free: begin the next work that waits and was not cancelled."""
         while True:
             with self._lock:
-                line = self._waiting.get(caller)
-                if not line:
+                queue = self._waiting.get(caller)
+                if not queue:
                     self._waiting.pop(caller, None)
                     self._busy[caller] -= 1
                     if not self._busy[caller]:
                         del self._busy[caller]
                     return
-                asked, work = line.popleft()
-            if not asked.set_running_or_notify_cancel():
+                promised, work = queue.popleft()
+            if not promised.set_running_or_notify_cancel():
                 continue
             try:
-                # Behind what others have asked for meanwhile.
-                begun = super().submit(work)
+                # It goes behind the work that others have submitted meanwhile.
+                running = super().submit(work)
             except RuntimeError as ended:
-                # The program ends, and nothing more begins.
-                asked.set_exception(ended)
+                # The program is ending, and the pool takes no more work.
+                promised.set_exception(ended)
                 continue
-            begun.add_done_callback(partial(self._tell, caller, asked))
+            running.add_done_callback(partial(self._finish, caller, promised))
             return
 
-    def _tell(self, caller: str, asked: Future[Any], begun: Future[Any]) -> None:
-        if (error := begun.exception()) is not None:
-            asked.set_exception(error)
+    def _finish(self, caller: str, promised: Future[Any], finished: Future[Any]) -> None:
+        if (error := finished.exception()) is not None:
+            promised.set_exception(error)
         else:
-            asked.set_result(begun.result())
+            promised.set_result(finished.result())
         self._next(caller)
 
 
 def share_threads() -> None:
-    """For the running loop."""
+    """Use `FairThreads` for the running loop."""
     asyncio.get_running_loop().set_default_executor(FairThreads())

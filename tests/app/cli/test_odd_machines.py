@@ -16,7 +16,8 @@ from mcp import Client, StdioServerParameters
 
 from cellwright.app.cli.commands import start_log
 from cellwright.app.environment import is_of_cluster
-from cellwright.app.settings import Settings, load_settings
+from cellwright.app.settings import Settings
+from cellwright.app.settings_loading import load_settings
 from cellwright.core.errors import ConfigError
 from cellwright.system.folders import give_home, temporary_home
 from requirements import requirement

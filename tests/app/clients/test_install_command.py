@@ -14,7 +14,8 @@ import pytest
 from cellwright.app.cli.main import SERVER_GROUPS, main, make_parser, settings_from
 from cellwright.app.clients import jsonc
 from cellwright.app.clients.catalogue import CLIENTS, Client, ClientMachine
-from cellwright.app.settings import SPECS, Spec
+from cellwright.app.setting_spec import Spec
+from cellwright.app.settings import SPECS
 from requirements import requirement
 
 each_with_project = pytest.mark.parametrize(
@@ -85,17 +86,17 @@ def value_for(spec: Spec, home: Path) -> list[str]:
         value = known[spec.name]
     elif spec.choices:
         value = next(choice for choice in spec.choices if choice != spec.default)
-    elif "number" in spec.wanted:
+    elif "number" in spec.kind:
         value = str(spec.default + 1)
     else:
-        value = str(home / spec.name) if spec.wanted == "a path" else f"some-{spec.name}"
+        value = str(home / spec.name) if spec.kind == "a path" else f"some-{spec.name}"
     return [f"{spec.flag}={value}"]
 
 
 @requirement("install:settings")
 def test_every_setting_becomes_an_argument_with_the_same_meaning(home: Path) -> None:
     specs = [
-        spec for spec in SPECS if spec.group in SERVER_GROUPS and (spec.wanted != "a secret" or spec.name == "database")
+        spec for spec in SPECS if spec.group in SERVER_GROUPS and (spec.kind != "a secret" or spec.name == "database")
     ]
     config = home / "more.toml"
     config.write_text('agent_name = "from the file"\n', encoding="utf-8")
@@ -107,7 +108,7 @@ def test_every_setting_becomes_an_argument_with_the_same_meaning(home: Path) -> 
     started = settings_from(make_parser().parse_args(arguments))
     wanted = settings_from(make_parser().parse_args(["--config", str(config), *flags]))
     assert {spec.name for spec in specs if getattr(started, spec.name) != getattr(wanted, spec.name)} == set()
-    assert {spec.name for spec in specs if spec.shown(getattr(started, spec.name)) == spec.shown(spec.default)} <= {
+    assert {spec.name for spec in specs if spec.text_of(getattr(started, spec.name)) == spec.text_of(spec.default)} <= {
         "database"  # shown as ***, given or not
     }
 

@@ -8,7 +8,8 @@ import pytest
 from mcp import Client, MCPError
 
 from cellwright.app.offers.catalogue import Catalogue, Selection, ToolOff
-from cellwright.app.settings import Settings, load_settings
+from cellwright.app.settings import Settings
+from cellwright.app.settings_loading import load_settings
 from cellwright.app.workspace import INSTRUCTIONS, Workspace, local_user, make_workspace
 from cellwright.core.errors import CellwrightError, Forbidden, InvalidArgument
 from cellwright.core.types import ALL_SCOPES, Call, Principal, Scope

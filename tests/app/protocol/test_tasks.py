@@ -46,7 +46,7 @@ async def endless(_task: Task) -> dict[str, Any]:
 
 @requirement("tasks:owner")
 async def test_a_task_is_its_owners_alone() -> None:
-    tasks = Tasks(ttl=10, most=5)
+    tasks = Tasks(ttl=10, limit=5)
     task = await tasks.start(ANNE, endless)
     assert tasks.find(ANNE, task.id) is task
     with pytest.raises(NotFound) as others:
@@ -60,7 +60,7 @@ async def test_a_task_is_its_owners_alone() -> None:
 @requirement("tasks:bounded")
 async def test_tasks_are_limited_and_forgotten() -> None:
     now = Now()
-    tasks = Tasks(ttl=10, most=2, clock=now)
+    tasks = Tasks(ttl=10, limit=2, clock=now)
     done = await tasks.start(ANNE, quick)
     await tasks.start(ANNE, endless)
     with pytest.raises(LimitReached, match="--max-tasks"):
@@ -76,7 +76,7 @@ async def test_tasks_are_limited_and_forgotten() -> None:
 
 async def test_cancelling_ends_the_work_and_the_owner_is_told_of_each_change() -> None:
     told: list[str] = []
-    tasks = Tasks(ttl=10, most=2, on_change=told.append)
+    tasks = Tasks(ttl=10, limit=2, on_change=told.append)
     task = await tasks.start(ANNE, endless)
     tasks.cancel(task)
     assert task.job is not None
@@ -87,7 +87,7 @@ async def test_cancelling_ends_the_work_and_the_owner_is_told_of_each_change() -
 
 
 async def test_a_caller_that_leaves_before_it_has_the_task_takes_the_work_along() -> None:
-    tasks = Tasks(ttl=10, most=2)
+    tasks = Tasks(ttl=10, limit=2)
     begun = asyncio.create_task(tasks.start(ANNE, endless))
     await until(lambda: tasks.count() == 1, "begun")
     begun.cancel()

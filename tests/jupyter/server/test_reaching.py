@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.app.servers import named_servers, secrets_of
-from cellwright.app.settings import load_settings
+from cellwright.app.settings_loading import load_settings
 from cellwright.core.errors import CellwrightError, ConfigError
 from cellwright.core.types import Secret
 from cellwright.jupyter.errors import JupyterDenied

@@ -49,23 +49,23 @@ UNIT_SECONDS = {"h": 3600, "d": 86_400, "w": 604_800}
 
 
 def serve_stdio(settings: Settings, make: "MakeWorkspace | None" = None) -> int:
-    """One client on stdin and stdout, until it leaves; ends the process. `make` puts the workspace together, if not as usual."""
+    """Serve one client on stdin and stdout until it leaves, then end the process. `make` can replace how the workspace is made."""
     machine.give_memory_back()
     if sys.stdin.isatty():
         print(WAITING, file=sys.stderr)  # noqa: T201 - a person typed the bare command; stdout is the protocol
     wire = claim()
     with loading():
-        # Heavy, and only now that nothing can print on the wire.
+        # These are heavy, and are imported only now that nothing can print on the wire.
         from cellwright.app import workspace  # noqa: PLC0415
         from cellwright.app.stdio import serving as stdio  # noqa: PLC0415
 
         start_log(settings)
-        made = (make or workspace.make_workspace)(settings, "stdio")
-    return asyncio.run(stdio.serve(made, wire))
+        assembled = (make or workspace.make_workspace)(settings, "stdio")
+    return asyncio.run(stdio.serve(assembled, wire))
 
 
 def start_log(settings: Settings, level: str = "") -> None:
-    """Begin to log, with what there is to know about the settings; at the level that they name unless another is given."""
+    """Begin to log, beginning with notes about the settings. `level` replaces the level that they name."""
     configure_logging(level or settings.log_level)
     for note in settings.notes:
         log_event("note", level=logging.WARNING, reason=note)
@@ -74,35 +74,35 @@ def start_log(settings: Settings, level: str = "") -> None:
 
 
 def serve_http(settings: Settings, make: "MakeWorkspace | None" = None) -> int:
-    """Many clients over HTTP, until SIGTERM."""
+    """Serve many clients over HTTP until SIGTERM."""
     machine.give_memory_back()
     with loading():
         from cellwright.app.workspace import make_workspace  # noqa: PLC0415
 
     start_log(settings)
-    early: list[int] = []
+    early_signals: list[int] = []
 
     def remember(number: int, _frame: FrameType | None) -> None:
-        # Until uvicorn listens to signals itself, and when it raises them again once it has drained: no killing on the spot.
-        early.append(number)
+        # Used until uvicorn handles signals itself, and when it raises them again after draining: the process is not killed at once.
+        early_signals.append(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, remember)
-    asyncio.run(_serve_http(settings, make or make_workspace, early))
+    asyncio.run(_serve_http(settings, make or make_workspace, early_signals))
     return 0
 
 
-async def _serve_http(settings: Settings, make: "MakeWorkspace", early: list[int]) -> None:
+async def _serve_http(settings: Settings, make: "MakeWorkspace", early_signals: list[int]) -> None:
     with loading():
         from cellwright.app.http import serving as http  # noqa: PLC0415
         from cellwright.app.protocol.transport import HttpEndpoint  # noqa: PLC0415
         from cellwright.app.workspace import local_user  # noqa: PLC0415
 
-        verifiers, made = http.credentials(settings)
+        verifiers, generated_token = http.credentials(settings)
         workspace = make(settings, "streamable-http")
-        workspace.secrets.add(made)
-    bound = http.listen(settings)
-    port = int(bound.getsockname()[1])
+        workspace.secrets.add(generated_token)
+    listener = http.listen(settings)
+    port = int(listener.getsockname()[1])
     server = workspace.server()
     endpoint = HttpEndpoint(server, workspace.catalogue.is_long, settings.max_body)
     page, visits = http_page(workspace, server, port) if settings.page else (None, None)
@@ -119,14 +119,16 @@ async def _serve_http(settings: Settings, make: "MakeWorkspace", early: list[int
     )
     url = f"http://{'127.0.0.1' if settings.host in {'0.0.0.0', '::'} else settings.host}:{port}{http.MCP_PATH}"  # noqa: S104
     lab = await workspace.notebooks.lab_url(Call(local_user())) if settings.lab else None
-    _greet(url, made, settings, lab)
+    _greet(url, generated_token, settings, lab)
     log_event(
         "serving", transport="streamable-http", host=settings.host, port=port, root=settings.root, version=__version__
     )
     LoopWatch().start()
     share_threads()
     try:
-        await http.serve(settings, server, endpoint, gate, bound, early, page.end_streams if page else lambda: None)
+        await http.serve(
+            settings, server, endpoint, gate, listener, early_signals, page.end_streams if page else lambda: None
+        )
     finally:
         if page is not None:
             await page.close()
@@ -134,27 +136,27 @@ async def _serve_http(settings: Settings, make: "MakeWorkspace", early: list[int
 
 
 def http_page(workspace: "Workspace", server: "CellwrightServer", port: int) -> "tuple[WorkspacePage, Visits]":
-    """The page of a server of our own, told of its calls."""
+    """The page of our own HTTP server. It is informed of the server's calls."""
     from cellwright.app.page.routes import WorkspacePage  # noqa: PLC0415
     from cellwright.web.visits import Visits  # noqa: PLC0415
 
-    # Cookies do not know ports: two servers on one machine must not take each other's away.
+    # Cookies do not know ports: two servers on one machine must not overwrite each other's.
     visits = Visits(f"cellwright-{port}")
     page = WorkspacePage(workspace, visits)
     server.calls.witness = page
     return page, visits
 
 
-def _greet(url: str, made: Secret | None, settings: Settings, lab: str | None) -> None:
+def _greet(url: str, generated_token: Secret | None, settings: Settings, lab: str | None) -> None:
     from cellwright.app.clients import catalogue as clients  # noqa: PLC0415
 
-    token = made.reveal() if made else "YOUR_TOKEN"
+    token = generated_token.reveal() if generated_token else "YOUR_TOKEN"
     entry = clients.ClientEntry(url=url, token=Secret(token))
     say(f"cellwright {__version__}, workspace {on_one_line(str(settings.root))}\n")
     say(f"  MCP      {url}")
     say(f"  health   {url.removesuffix('/mcp')}/health")
     if settings.page:
-        # In the fragment, which browsers keep to themselves.
+        # In the fragment, which browsers do not send.
         say(f"  page     {url.removesuffix('mcp')}#token={token}")
     if lab:
         say(f"  Lab      {lab}")
@@ -170,8 +172,8 @@ def _greet(url: str, made: Secret | None, settings: Settings, lab: str | None) -
 
 
 def lab(settings: Settings, *, browse: bool) -> int:
-    """JupyterLab on the workspace: the server that an agent uses already, or one of our own until Ctrl-C."""
-    # A person reads this, not a collector of logs: what goes well is said below.
+    """Open JupyterLab on the workspace: on the server that an agent uses already, or on a new one until Ctrl-C."""
+    # A person reads this output. Success is printed below, so the log shows warnings only.
     start_log(settings, "warning" if settings.log_level == "info" else "")
     return asyncio.run(_lab(settings, browse=browse))
 
@@ -202,22 +204,24 @@ async def _lab(settings: Settings, *, browse: bool) -> int:
 
 
 def doctor(settings: Settings, *, as_json: bool) -> int:
-    """Look at everything; 1 if something is wrong."""
+    """Run all checks and print the report. The exit code is 1 if something is wrong."""
     from cellwright.app.cli.doctor import examine  # noqa: PLC0415
 
-    async def told(done: int, total: int, name: str) -> None:
+    async def show_progress(finished: int, total: int, name: str) -> None:
         if sys.stderr.isatty() and not as_json:
-            sys.stderr.write(f"\r\033[K{name} ({done}/{total})" if done < total else "\r\033[K")
+            sys.stderr.write(f"\r\033[K{name} ({finished}/{total})" if finished < total else "\r\033[K")
             sys.stderr.flush()
 
-    warnings.simplefilter("ignore")  # what libraries warn of, as of a home they cannot write, has checks of its own
-    report = asyncio.run(examine(settings, told))
+    warnings.simplefilter(
+        "ignore"
+    )  # our own checks cover what libraries warn of, such as a home that cannot be written
+    report = asyncio.run(examine(settings, show_progress))
     say(json.dumps(asdict(report), indent=2) if as_json else "\n".join(check.line() for check in report.checks))
     return 0 if report.ok else 1
 
 
 def token(options: argparse.Namespace, state_dir: Path) -> int:
-    """Make, list or revoke tokens."""
+    """Create, list or revoke tokens."""
     store = TokenStore(state_dir)
     match options.action:
         case "create":
@@ -226,10 +230,11 @@ def token(options: argparse.Namespace, state_dir: Path) -> int:
         case "list":
             tokens = store.list()
             if options.json:
-                say(json.dumps([{k: v for k, v in asdict(one).items() if k != "digest"} for one in tokens], indent=2))
+                rows = [{k: v for k, v in asdict(stored).items() if k != "digest"} for stored in tokens]
+                say(json.dumps(rows, indent=2))
             else:
                 say(
-                    "\n".join(_described(one) for one in tokens)
+                    "\n".join(_described(stored) for stored in tokens)
                     or "no tokens; `cellwright token create NAME` makes one"
                 )
         case _:
@@ -240,10 +245,10 @@ def token(options: argparse.Namespace, state_dir: Path) -> int:
 def _lifetime(text: str | None) -> float | None:
     if text is None:
         return None
-    found = LIFETIME.fullmatch(text)
-    if found is None:
+    match = LIFETIME.fullmatch(text)
+    if match is None:
         raise ConfigError(f"--expires {text!r} is not a time", hint="write it as 12h, 30d or 52w")
-    return int(found[1]) * UNIT_SECONDS[found[2]]
+    return int(match[1]) * UNIT_SECONDS[match[2]]
 
 
 def _described(stored: StoredToken) -> str:

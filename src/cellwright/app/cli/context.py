@@ -22,27 +22,27 @@ from cellwright.core.types import ALL_SCOPES, Call, Principal
 from cellwright.storage.location import open_database
 
 T = TypeVar("T")
-SHOWN = 5
+SHOWN_SESSIONS = 5
 
 
 def init(settings: Settings, *, as_json: bool) -> int:
     with progress_bar("scan") as progress:
 
-        def show(done: int, total: int) -> None:
-            # How many files there are is known only when all have been listed.
+        def show(scanned: int, total: int) -> None:
+            # The number of files is known only when all have been listed.
             if total:
-                progress(done, total)
+                progress(scanned, total)
 
-        found = _with_context(settings, lambda context, _call: context.scan(show))
+        scan = _with_context(settings, lambda context, _call: context.scan(show))
     if as_json:
-        _say(_json(asdict(found)))
+        _say(_json(asdict(scan)))
         return 0
-    done = "written" if found.changed else "up to date"
+    state = "written" if scan.changed else "up to date"
     _say(
-        f"{counted(found.files, 'file')}{' and more' if found.truncated else ''}, "
-        f"{counted(len(found.modules), 'module')}, {', '.join(found.stack)}"
+        f"{counted(scan.files, 'file')}{' and more' if scan.truncated else ''}, "
+        f"{counted(len(scan.modules), 'module')}, {', '.join(scan.stack)}"
     )
-    _say(f"{_strong(found.file)} is {done}; edit it freely, what you write stays")
+    _say(f"{_strong(scan.file)} is {state}; edit it freely, what you write stays")
     return 0
 
 
@@ -54,8 +54,8 @@ def show(settings: Settings, module: str | None, *, as_json: bool) -> int:
         )
     if as_json:
         project = _with_context(settings, lambda context, _call: context.project())
-        shown = asdict(project.module(module)) if module else asdict(project)
-        _say(_json(shown))
+        project_data = asdict(project.module(module)) if module else asdict(project)
+        _say(_json(project_data))
         return 0
     text = _with_context(settings, lambda context, call: context.module(module) if module else context.overview(call))
     _say("\n".join(_strong(line) if line.startswith("#") else line for line in text.removesuffix("\n").split("\n")))
@@ -65,43 +65,44 @@ def show(settings: Settings, module: str | None, *, as_json: bool) -> int:
 def status(settings: Settings, *, as_json: bool) -> int:
     async def gather(context: ProjectContext, call: Call) -> dict[str, Any]:
         share = await context.share(call)
-        recent = await context.recent(call, SHOWN)
-        found = await context.discoveries()
+        recent = await context.recent(call, SHOWN_SESSIONS)
+        discoveries = await context.discoveries()
         missing = await context.enrich(apply=False)
         return {
-            "sessions": [_session(one) for one in recent],
-            "discoveries": len(found),
+            "sessions": [_session_json(session) for session in recent],
+            "discoveries": len(discoveries),
             "not_in_project_file": len(missing.additions),
             "tokens": {**asdict(share), "total": share.total},
         }
 
-    shown = _with_context(settings, gather)
+    summary = _with_context(settings, gather)
     if as_json:
-        _say(_json(shown))
+        _say(_json(summary))
         return 0
     _say(_strong("Sessions"))
-    for one in shown["sessions"]:
-        words = (one["id"], one["status"], one["started"], counted(one["calls"], "call"), counted(one["files"], "file"))
-        _say("  ".join(("", *words, on_one_line(", ".join(one["topics"])))).rstrip())
-    if not shown["sessions"]:
+    for session in summary["sessions"]:
+        calls, files = counted(session["calls"], "call"), counted(session["files"], "file")
+        columns = ("", session["id"], session["status"], session["started"], calls, files)
+        _say("  ".join((*columns, on_one_line(", ".join(session["topics"])))).rstrip())
+    if not summary["sessions"]:
         _say("  none yet: one begins with the first call of an agent")
     _say(_strong("Discoveries"))
     _say(
-        f"  {shown['discoveries']}, of which {shown['not_in_project_file']} are not in project.yaml (context_enrich adds them)"
+        f"  {summary['discoveries']}, of which {summary['not_in_project_file']} are not in project.yaml (context_enrich adds them)"
     )
     _say(_strong("What a model would be given, in tokens"))
-    _say("  " + ", ".join(f"{name} {value:,}" for name, value in shown["tokens"].items() if name != "archived"))
+    _say("  " + ", ".join(f"{name} {value:,}" for name, value in summary["tokens"].items() if name != "archived"))
     return 0
 
 
-def _session(one: Session) -> dict[str, Any]:
+def _session_json(session: Session) -> dict[str, Any]:
     return {
-        "id": one.id[:8],
-        "status": one.status.value,
-        "started": iso(one.started),
-        "calls": one.calls,
-        "files": len(one.touched),
-        "topics": list(one.topics),
+        "id": session.id[:8],
+        "status": session.status.value,
+        "started": iso(session.started),
+        "calls": session.calls,
+        "files": len(session.touched),
+        "topics": list(session.topics),
     }
 
 
@@ -126,10 +127,10 @@ def _strong(text: str) -> str:
     return f"\033[1m{text}\033[0m" if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
 
 
-def _json(shown: object) -> str:
-    """As data, to the letter, with nothing in it that would move a terminal."""
-    text = json.dumps(shown, indent=2, ensure_ascii=False)
-    return "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)
+def _json(document: object) -> str:
+    """The document as JSON text in which every character that would control a terminal is escaped."""
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
 
 
 def _say(text: str) -> None:

@@ -1,4 +1,4 @@
-"""`cellwright doctor`: what works, what does not, and the remedy, a line each. The agent gets the same as a tool."""
+"""`cellwright doctor`: what works, what does not, and the remedies, one line each. Agents get the same report from a tool."""
 
 import asyncio
 import importlib.metadata
@@ -29,12 +29,12 @@ FAILED = "failed"
 ABSENT = "absent"
 MARKS = {OK: "✔", FAILED: "✘", ABSENT: "·"}
 
-Told = Callable[[int, int, str], Awaitable[None]]
+ReportProgress = Callable[[int, int, str], Awaitable[None]]
 
 
 @dataclass(frozen=True)
 class DoctorCheck:
-    """One thing looked at. `absent` is an optional part that is not installed: no fault."""
+    """The result of one check. The state `absent` is an optional part that is not installed, which is no fault."""
 
     name: str
     state: str
@@ -47,19 +47,19 @@ class DoctorCheck:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that was looked at."""
+    """The results of all checks."""
 
     ok: bool
     checks: list[DoctorCheck]
     settings: dict[str, str]
 
 
-async def _nobody(_done: int, _total: int, _name: str) -> None:
+async def _no_progress(_finished: int, _total: int, _name: str) -> None:
     return None
 
 
-async def examine(settings: Settings, told: Told = _nobody) -> Report:
-    """Run every check. A check that finds a fault says so; none of them raises."""
+async def examine(settings: Settings, report_progress: ReportProgress = _no_progress) -> Report:
+    """Run every check. A check reports faults as results; none of them raises."""
     steps: list[tuple[str, Callable[[Settings], Awaitable[list[DoctorCheck]]]]] = [
         ("versions", _versions),
         ("workspace", _folders),
@@ -68,9 +68,9 @@ async def examine(settings: Settings, told: Told = _nobody) -> Report:
     ]
     checks: list[DoctorCheck] = []
     for number, (name, step) in enumerate(steps):
-        await told(number, len(steps), name)
+        await report_progress(number, len(steps), name)
         checks += await step(settings)
-    await told(len(steps), len(steps), "done")
+    await report_progress(len(steps), len(steps), "done")
     return Report(all(check.state != FAILED for check in checks), checks, settings.effective())
 
 
@@ -98,71 +98,71 @@ def _installed(part: InstalledPart) -> DoctorCheck:
 async def _folders(settings: Settings) -> list[DoctorCheck]:
     return [
         *(DoctorCheck("note", ABSENT, note) for note in settings.notes),
-        _workspace(settings.root),
-        _state(settings),
+        _root_folder(settings.root),
+        _state_folder(settings.state_dir),
     ]
 
 
-def _workspace(root: Path) -> DoctorCheck:
-    shown, remedy = on_one_line(str(root)), "check its permissions, or give another with --root"
+def _root_folder(root: Path) -> DoctorCheck:
+    path_text, remedy = on_one_line(str(root)), "check its permissions, or give another with --root"
     if not root.exists():
-        if why := why_not_writable(root):
-            return DoctorCheck("workspace", FAILED, f"{shown} cannot be made: {why}", remedy)
-        return DoctorCheck("workspace", OK, f"{shown} will be made when it is needed")
-    # Only asked, not tried: people and programs watch this folder.
+        if reason := why_not_writable(root):
+            return DoctorCheck("workspace", FAILED, f"{path_text} cannot be made: {reason}", remedy)
+        return DoctorCheck("workspace", OK, f"{path_text} will be made when it is needed")
+    # Only the permissions are asked for, nothing is written: people and programs watch this folder.
     if not os.access(root, os.W_OK):
-        return DoctorCheck("workspace", FAILED, f"{shown} is not writable", remedy)
-    return DoctorCheck("workspace", OK, f"{shown} is readable and writable")
+        return DoctorCheck("workspace", FAILED, f"{path_text} is not writable", remedy)
+    return DoctorCheck("workspace", OK, f"{path_text} is readable and writable")
 
 
-def _state(settings: Settings) -> DoctorCheck:
-    name, state = "state folder", settings.state_dir
+def _state_folder(folder: Path) -> DoctorCheck:
+    name = "state folder"
     remedy = "check its permissions, or name another folder with --state-dir"
-    if not state.exists():
-        if why := why_not_writable(state):
-            return DoctorCheck(name, FAILED, f"{state} cannot be made: {why}", remedy)
-        return DoctorCheck(name, OK, f"{state} will be made when it is needed")
-    if machine.open_to_others(state.stat()):
-        return DoctorCheck(name, FAILED, f"{state} can be read by others", f"chmod 700 '{state}'")
-    if why := why_not_writable(state):
-        return DoctorCheck(name, FAILED, f"{state} is not writable: {why}", remedy)
-    return DoctorCheck(name, OK, str(state))
+    if not folder.exists():
+        if reason := why_not_writable(folder):
+            return DoctorCheck(name, FAILED, f"{folder} cannot be made: {reason}", remedy)
+        return DoctorCheck(name, OK, f"{folder} will be made when it is needed")
+    if machine.open_to_others(folder.stat()):
+        return DoctorCheck(name, FAILED, f"{folder} can be read by others", f"chmod 700 '{folder}'")
+    if reason := why_not_writable(folder):
+        return DoctorCheck(name, FAILED, f"{folder} is not writable: {reason}", remedy)
+    return DoctorCheck(name, OK, str(folder))
 
 
 async def _database(settings: Settings) -> list[DoctorCheck]:
-    where = database_location(settings)
-    if isinstance(where, Path):
-        detail = f"SQLite {apsw.sqlite_lib_version()}, {where}"
-        if not where.exists() and (why := why_not_writable(where.parent)):
+    location = database_location(settings)
+    if isinstance(location, Path):
+        detail = f"SQLite {apsw.sqlite_lib_version()}, {location}"
+        if not location.exists() and (reason := why_not_writable(location.parent)):
             return [
                 DoctorCheck(
                     "database",
                     FAILED,
-                    f"{detail} cannot be made: {why}",
+                    f"{detail} cannot be made: {reason}",
                     "name another file with --database, or another folder with --state-dir",
                 )
             ]
-        if not where.exists():
+        if not location.exists():
             return [DoctorCheck("database", OK, f"{detail}, will be made when it is needed")]
-        found = await asyncio.to_thread(problems, where)
-        if found:
+        faults = await asyncio.to_thread(problems, location)
+        if faults:
             return [
                 DoctorCheck(
-                    "database", FAILED, f"{detail}: {found[0]}", "`cellwright restore FILE` goes back to a backup"
+                    "database", FAILED, f"{detail}: {faults[0]}", "`cellwright restore FILE` goes back to a backup"
                 )
             ]
-        return [DoctorCheck("database", OK, f"{detail}, {where.stat().st_size:,} bytes, sound")]
-    database = open_database(where, MIGRATIONS)
+        return [DoctorCheck("database", OK, f"{detail}, {location.stat().st_size:,} bytes, sound")]
+    database = open_database(location, MIGRATIONS)
     try:
         await database.change_mark()
     except CellwrightError as error:
         return [DoctorCheck("database", FAILED, f"PostgreSQL: {error.message}", error.hint)]
     finally:
         await database.close()
-    return [DoctorCheck("database", OK, f"PostgreSQL at {without_credentials(where.reveal())}")]
+    return [DoctorCheck("database", OK, f"PostgreSQL at {without_credentials(location.reveal())}")]
 
 
 async def _jupyter(settings: Settings) -> list[DoctorCheck]:
-    from cellwright.app.cli.doctor_jupyter import examine_jupyter  # noqa: PLC0415 - a server must start without loading this
+    from cellwright.app.cli.doctor_jupyter import examine_jupyter  # noqa: PLC0415 - a server must start without importing this
 
     return await examine_jupyter(settings)

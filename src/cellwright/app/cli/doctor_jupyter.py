@@ -1,4 +1,4 @@
-"""The part of `doctor` that looks at Jupyter: servers, collaboration, tokens, kernels."""
+"""The part of `doctor` that checks Jupyter: servers, collaboration, tokens, kernels."""
 
 import asyncio
 import subprocess
@@ -18,7 +18,7 @@ from cellwright.jupyter.server.discovery import running_servers, runtime_dir
 KERNEL_SECONDS = 30.0
 REACH_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
-"""A server that is well answers in a moment; nobody wants to wait for a minute to hear of one that is not."""
+"""A healthy server answers at once, and nobody wants to wait for a minute to learn that one does not answer."""
 
 SILENT = "takes connections, but does not answer"
 
@@ -31,22 +31,22 @@ async def examine_jupyter(settings: Settings) -> list[DoctorCheck]:
     except ConfigError as error:
         return [DoctorCheck("Jupyter address", FAILED, error.message, error.hint)]
     named = [server for server in (documents, kernels if kernels != documents else None) if server is not None]
-    found = [] if named else running_servers(runtime_dir())
-    if not named and not found:
+    running = [] if named else running_servers(runtime_dir())
+    if not named and not running:
         checks.append(
             DoctorCheck("Jupyter servers", OK, "none is running; one is started when it is needed, if it is installed")
         )
     for address in named:
         checks += await _server_checks(address)
-    for server in found:
-        checks += await _found_server_checks(server.address)
+    for server in running:
+        checks += await _unnamed_server_checks(server.address)
     if named:
         return checks
     return [*checks, await _local_kernel()]
 
 
-async def _found_server_checks(address: JupyterAddress) -> list[DoctorCheck]:
-    """Of a server that nobody named: that it does not answer is no fault, it may be starting, ending or long gone."""
+async def _unnamed_server_checks(address: JupyterAddress) -> list[DoctorCheck]:
+    """The checks of a server that no setting names. It is no fault if it does not answer: it may be starting, ending or gone."""
     first, *others = await _server_checks(address)
     if first.state == FAILED and (first.detail == SILENT or not await _is_reachable(address)):
         return [DoctorCheck(first.name, ABSENT, "is announced here, but does not answer: starting, ending or crashed")]
@@ -76,9 +76,9 @@ async def _server_checks(address: JupyterAddress) -> list[DoctorCheck]:
             return [DoctorCheck(name, FAILED, SILENT, "see its log; start it again")]
         except CellwrightError as error:
             return [DoctorCheck(name, FAILED, error.message, error.hint or "check its address and token")]
-        let_in = "token accepted" if address.token else f"lets us in with {address.credentials or 'nothing'}"
+        admission = "token accepted" if address.token else f"lets us in with {address.credentials or 'nothing'}"
         checks = [
-            DoctorCheck(name, OK, f"jupyter-server {about['jupyter_server']}, {let_in}, kernels: {about['kernels']}")
+            DoctorCheck(name, OK, f"jupyter-server {about['jupyter_server']}, {admission}, kernels: {about['kernels']}")
         ]
         if about["sharing"] == Sharing.NONE:
             remedy = "pip install jupyter-collaboration where that server runs, and start it again"
@@ -105,7 +105,7 @@ async def _local_kernel() -> DoctorCheck:
 
     manager: Any = AsyncKernelManager(kernel_name="python3")
     try:
-        # What a kernel says on its own account is not part of the report.
+        # What a kernel prints is not part of the report.
         await manager.start_kernel(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         client = manager.client()
         client.start_channels()

@@ -1,4 +1,4 @@
-"""Where the program begins. Light on purpose: stdout may be a protocol, so it is out of reach while everything else is loaded."""
+"""Where the program begins. It imports little: stdout may carry the protocol, so it is redirected while everything else is imported."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from cellwright.app.cli.loading import loading
 
 
 def main() -> int:
-    """Load the command line with stdout turned to stderr, whatever a library prints on import; then run it."""
+    """Import the command line with stdout redirected to stderr, in case a library prints on import; then run it."""
     try:
         stdout = os.dup(1)
     except OSError:  # started without a stdout: nothing to protect

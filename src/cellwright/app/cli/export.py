@@ -30,23 +30,23 @@ PAGE = 500
 
 
 def list_(settings: Settings, *, owner: str, as_json: bool) -> int:
-    """Print where the pads and thinking notebooks are, last changed first."""
-    listed = _with_workspace(settings, owner, _all_stored)
+    """Print the addresses of pads and thinking notebooks, the last changed first."""
+    notebooks = _with_workspace(settings, owner, _stored_notebooks)
     if as_json:
-        sys.stdout.write(json.dumps(listed, indent=2) + "\n")
+        sys.stdout.write(json.dumps(notebooks, indent=2) + "\n")
         return 0
-    for notebook in listed:
+    for notebook in notebooks:
         title = on_one_line(notebook["title"])
         sys.stdout.write(
             f"{notebook['address']}  {notebook['cells']} cells  {notebook['changed']}  {title}".rstrip() + "\n"
         )
-    if not listed:
+    if not notebooks:
         sys.stderr.write(f"{owner} has no pads and no thinking notebooks; cellwright import makes one of a file\n")
     return 0
 
 
-async def _all_stored(workspace: "Workspace", call: Call) -> list[dict[str, Any]]:
-    listed: list[tuple[int, str, int, str]] = [
+async def _stored_notebooks(workspace: "Workspace", call: Call) -> list[dict[str, Any]]:
+    rows: list[tuple[int, str, int, str]] = [
         (notebook.modified, notebook.uri, notebook.cell_count, notebook.title)
         for notebook in await workspace.thinking.all_of(call)
     ]
@@ -54,65 +54,67 @@ async def _all_stored(workspace: "Workspace", call: Call) -> list[dict[str, Any]
     while True:
         page = await workspace.pads.page(call.principal.id, (), (), PAGE, cursor)
         # A cursor begins with the time of the last change, by which the pages are ordered.
-        listed += [
-            (int(place.partition(".")[0]), uri_of(pad["scratch_id"]), pad["cell_count"], pad["title"] or "")
-            for pad, place in zip(page.items, page.cursors, strict=True)
+        rows += [
+            (int(cursor_of_pad.partition(".")[0]), uri_of(pad["scratch_id"]), pad["cell_count"], pad["title"] or "")
+            for pad, cursor_of_pad in zip(page.items, page.cursors, strict=True)
         ]
         cursor = page.next
         if cursor is None:
             break
     return [
-        {"address": address, "title": title, "cells": cells, "changed": _moment(changed)}
-        for changed, address, cells, title in sorted(listed, reverse=True)
+        {"address": address, "title": title, "cells": cells, "changed": _iso_time(changed)}
+        for changed, address, cells, title in sorted(rows, reverse=True)
     ]
 
 
-def _moment(microseconds: int) -> str:
+def _iso_time(microseconds: int) -> str:
     return datetime.fromtimestamp(microseconds / 1e6, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def export(
     settings: Settings, source: str, *, to: str | None, file: Path | None, form: str | None, owner: str, force: bool
 ) -> int:
-    """Write a notebook in a format, to a file or to stdout; what is lost is said on stderr."""
-    wanted = to or (format_of(file.name) if file else None)
-    if wanted is None:
+    """Write a notebook in another format, to a file or to stdout. Losses are reported on stderr."""
+    target_format = to or (format_of(file.name) if file else None)
+    if target_format is None:
         raise InvalidArgument(
             "no format is given", hint="--to srcmd, ipynb, md, json or html; or -o with such an ending"
         )
     if file is not None and file.exists() and not force:
         raise Conflict(f"{file} exists already; nothing was written", hint="--force replaces it")
-    notebook, lost = _notebook_in(settings, source, form, owner)
-    made = written(notebook, wanted)
+    notebook, losses = _notebook_in(settings, source, form, owner)
+    output = written(notebook, target_format)
     if file is None:
-        sys.stdout.write(made.text)
+        sys.stdout.write(output.text)
     else:
-        _write(file, made.text)
-    _tell([*lost, *made.losses])
+        _write(file, output.text)
+    _print_notes([*losses, *output.losses])
     return 0
 
 
 def import_(settings: Settings, file: str, *, into: str, form: str | None, owner: str, force: bool) -> int:
-    """Make a pad or a thinking notebook of a file, and say where it is."""
+    """Make a pad or a thinking notebook of a file, and print its address."""
     if not into.startswith((PAD, THINKING)):
         raise InvalidArgument(
             f"{into[:80]!a} is no place for import",
             hint="scratchpad://ID or notebook://; for a file there is cellwright export FILE -o OTHER.ipynb",
         )
-    notebook, lost = _notebook_in(settings, file, form, owner)
+    notebook, losses = _notebook_in(settings, file, form, owner)
     try:
-        put = _with_exchange(settings, owner, lambda exchange, call: exchange.write(call, into, notebook, over=force))
-    except Conflict as taken:
-        raise Conflict(taken.message, hint="name another place, or --force") from taken
-    sys.stdout.write(f"{put.uri}\n")
-    _tell([*lost, *put.losses, *put.notes])
+        placed = _with_exchange(
+            settings, owner, lambda exchange, call: exchange.write(call, into, notebook, over=force)
+        )
+    except Conflict as conflict:
+        raise Conflict(conflict.message, hint="name another place, or --force") from conflict
+    sys.stdout.write(f"{placed.uri}\n")
+    _print_notes([*losses, *placed.losses, *placed.notes])
     return 0
 
 
 def _notebook_in(settings: Settings, source: str, form: str | None, owner: str) -> tuple[Notebook, Sequence[str]]:
     if source.startswith((PAD, THINKING)):
-        found = _with_exchange(settings, owner, lambda exchange, call: exchange.read(call, source))
-        return found.notebook, found.losses
+        content = _with_exchange(settings, owner, lambda exchange, call: exchange.read(call, source))
+        return content.notebook, content.losses
     text = _text(source)
     form = form or format_of(source, text) or format_within(text)
     if source != STDIN and (files := linked_files(text, form)):
@@ -121,7 +123,7 @@ def _notebook_in(settings: Settings, source: str, form: str | None, owner: str) 
 
 
 def _text(source: str) -> str:
-    """A file as it is on disk, or what is piped in."""
+    """The text of a file, or of standard input."""
     try:
         if source == STDIN:
             return sys.stdin.buffer.read().decode("utf-8")
@@ -135,7 +137,7 @@ def _text(source: str) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """The whole file or none of it."""
+    """Write the whole file, or none of it."""
     try:
         replace_file(file, text.encode("utf-8"), mode=0o666)
     except OSError as error:
@@ -144,9 +146,9 @@ def _write(file: Path, text: str) -> None:
         ) from error
 
 
-def _tell(losses: Sequence[str]) -> None:
-    for loss in losses:
-        sys.stderr.write(f"note: {loss}\n")
+def _print_notes(notes: Sequence[str]) -> None:
+    for note in notes:
+        sys.stderr.write(f"note: {note}\n")
 
 
 def _with_exchange(settings: Settings, owner: str, work: Callable[[Exchange, Call], Awaitable[T]]) -> T:
@@ -154,7 +156,7 @@ def _with_exchange(settings: Settings, owner: str, work: Callable[[Exchange, Cal
 
 
 def _with_workspace(settings: Settings, owner: str, work: Callable[["Workspace", Call], Awaitable[T]]) -> T:
-    from cellwright.app.workspace import make_workspace  # noqa: PLC0415 - a file alone needs nothing of the workspace
+    from cellwright.app.workspace import make_workspace  # noqa: PLC0415 - to convert a file, no workspace is needed
 
     async def run() -> T:
         workspace = make_workspace(settings, "command")

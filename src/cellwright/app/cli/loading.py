@@ -1,4 +1,4 @@
-"""Loading the program without looking for garbage: what is loaded stays, and to look through it over and over is a fifth of the start."""
+"""Imports without garbage collection: imported modules stay, and to search them again and again takes a fifth of the start."""
 
 import gc
 from collections.abc import Generator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def loading() -> Generator[None]:
-    """Nothing is collected inside, and what is there at the end is never looked through again."""
+    """Switch the collector off for the block; objects that exist at its end are never searched again."""
     gc.disable()
     try:
         yield

@@ -1,4 +1,4 @@
-"""The command line: what can be asked, in words that help. The work is in `commands`."""
+"""The command line: its commands, their flags and their help. The work is done in `commands`."""
 
 import argparse
 import dataclasses
@@ -10,7 +10,8 @@ from pathlib import Path
 
 from cellwright import DOCUMENTATION, __version__
 from cellwright.app.cli.parser import Parser, add_settings
-from cellwright.app.settings import SPECS, Settings, load_settings
+from cellwright.app.settings import SPECS, Settings
+from cellwright.app.settings_loading import load_settings
 from cellwright.core.errors import CellwrightError, ConfigError
 from cellwright.system.folders import give_home
 
@@ -43,16 +44,16 @@ examples:
   cellwright install cursor --url https://host/mcp --token-env CELLWRIGHT_TOKEN
 """
 FORMATS = ("srcmd", "ipynb", "md", "json", "html")
-# The keys of clients.CLIENTS, which only this command needs: `serve` must start fast.
+# The keys of clients.CLIENTS, which is not imported here because `serve` must start fast.
 CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "zed")
-# Commands that end by themselves: what there is to know is told at once. Servers log it, and doctor has lines of its own.
+# Commands that end by themselves: they print the notes about settings at once. Servers log them, and doctor reports them itself.
 BRIEF = frozenset(
     {"backup", "restore", "init", "show", "status", "list", "export", "import", "vacuum", "reindex", "token"}
 )
 SERVER_GROUPS = ("Workspace", "Tools", "Jupyter", "Storage", "Scratch", "Thinking", "Context")
 HTTP_GROUPS = (*SERVER_GROUPS, "HTTP", "OAuth")
 READER_LEFT = 141
-"""The status of a program whose output nobody reads any more: what shells show for one that SIGPIPE ended."""
+"""The exit code when nobody reads the output any more: the one that shells show for a program ended by SIGPIPE."""
 
 
 def make_parser() -> Parser:
@@ -126,15 +127,15 @@ def _add_exchange(commands: "argparse._SubParsersAction[Parser]") -> None:  # py
     export.add_argument("source", metavar="SOURCE", help="a file, scratchpad://ID, notebook://ID, or - for stdin")
     export.add_argument("--to", choices=FORMATS, help="the format; if not given, by the ending of FILE")
     export.add_argument("-o", "--output", metavar="FILE", type=Path, help="write there instead of to stdout")
-    enter = commands.add_parser(
+    import_ = commands.add_parser(
         "import",
         help="make a pad or a thinking notebook of a file",
         description="Make a pad or a thinking notebook of a notebook file, and print where it is.",
         usage="cellwright import FILE --into scratchpad://ID|notebook:// [SETTINGS]",
     )
-    enter.add_argument("source", metavar="FILE", help="a file, a pad or thinking notebook, or - for stdin")
-    enter.add_argument("--into", metavar="PLACE", required=True, help="scratchpad://ID, scratchpad:// or notebook://")
-    for command, replaced in ((export, "FILE"), (enter, "the pad")):
+    import_.add_argument("source", metavar="FILE", help="a file, a pad or thinking notebook, or - for stdin")
+    import_.add_argument("--into", metavar="PLACE", required=True, help="scratchpad://ID, scratchpad:// or notebook://")
+    for command, replaced in ((export, "FILE"), (import_, "the pad")):
         command.add_argument(
             "--from", dest="form", choices=FORMATS[:-1], help="the format of SOURCE, if it does not show"
         )
@@ -146,7 +147,7 @@ def _add_exchange(commands: "argparse._SubParsersAction[Parser]") -> None:  # py
         usage="cellwright list [--as NAME] [--json] [SETTINGS]",
     )
     pads.add_argument("--json", action="store_true", help="as JSON")
-    for command in (export, enter, pads):
+    for command in (export, import_, pads):
         command.add_argument("--as", dest="owner", metavar="NAME", default="local", help="whose pads (default: local)")
         add_settings(command, ("Workspace", "Storage"))
 
@@ -257,11 +258,11 @@ def _add_token(commands: "argparse._SubParsersAction[Parser]") -> None:  # pyrig
 
 
 def settings_from(options: argparse.Namespace) -> Settings:
-    given = {spec.name: value for spec in SPECS if (value := getattr(options, spec.name, None)) is not None}
+    flags = {spec.name: value for spec in SPECS if (value := getattr(options, spec.name, None)) is not None}
     config = getattr(options, "config", None)
-    # `start` is the command of servers with a current notebook: their tools are there without being asked for.
+    # `start` is the command of servers with a current notebook: it offers their tools by default.
     defaults = {"current_notebook": True} if options.command == "start" else None
-    settings = load_settings(given, config=Path(config) if config else None, defaults=defaults)
+    settings = load_settings(flags, config=Path(config) if config else None, defaults=defaults)
     if options.no_home:
         settings = dataclasses.replace(settings, notes=(options.no_home, *settings.notes))
     if options.command in BRIEF:
@@ -271,23 +272,23 @@ def settings_from(options: argparse.Namespace) -> Settings:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; the exit code is 0, 1 for a fault found, 2 for a wrong setting or flag."""
+    """Run the program. The exit code is 0, or 1 if a fault was found, or 2 for a wrong setting or flag."""
     parser = make_parser()
-    given = sys.argv[1:] if arguments is None else arguments
-    parser.refuse_unknown_flags(given)
-    options = parser.parse_args(given)
+    argv = sys.argv[1:] if arguments is None else arguments
+    parser.refuse_unknown_flags(argv)
+    options = parser.parse_args(argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A letter that the terminal or file cannot hold is no reason to fail.
+            # A character that the terminal or file cannot show is no reason to fail.
             stream.reconfigure(errors="replace")
     try:
         if options.command == "help":
             print(parser.command(" ".join(options.about)).format_help(), end="")  # noqa: T201
             return _all_written(0)
         options.no_home = give_home(os.environ)
-        return _all_written(_command(options)(options))
+        return _all_written(_run_command(options))
     except BrokenPipeError:
-        # Whoever read the output has seen enough of it, as `head` has; what is left goes nowhere.
+        # The reader, for example `head`, has read enough; the rest of the output is discarded.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return READER_LEFT
     except ConfigError as error:
@@ -301,48 +302,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _all_written(status: int) -> int:
-    """The same status, once all output has reached its reader; raises BrokenPipeError if that one is gone."""
+    """Flush the output and return the status. Raises BrokenPipeError if the reader of the output is gone."""
     print(end="", flush=True)  # noqa: T201
     return status
 
 
-def _command(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
+def _run_command(options: argparse.Namespace) -> int:
     if options.command == "install":
         from cellwright.app.clients import command as install_command  # noqa: PLC0415 - needs nothing of the server
 
-        return install_command.run
-    # `--help` and wrong flags are answered without loading the server.
+        return install_command.run(options)
+    # `--help` and wrong flags are answered without importing the server.
     from cellwright.app.cli import commands  # noqa: PLC0415
     from cellwright.app.cli import context as context_commands  # noqa: PLC0415
     from cellwright.app.cli import export as export_command  # noqa: PLC0415
     from cellwright.app.cli import storage as storage_commands  # noqa: PLC0415
 
-    over_http = options.command == "serve" or getattr(options, "transport", "") == "streamable-http"
-    known: dict[str, Callable[[argparse.Namespace], int]] = {
-        "lab": lambda given: commands.lab(settings_from(given), browse=not given.no_browser),
-        "doctor": lambda given: commands.doctor(settings_from(given), as_json=given.json),
-        "token": lambda given: commands.token(given, settings_from(given).state_dir),
-        "backup": lambda given: storage_commands.back_up(settings_from(given), given.file),
-        "restore": lambda given: storage_commands.restore_from(settings_from(given), given.file, force=given.force),
-        "init": lambda given: context_commands.init(settings_from(given), as_json=given.json),
-        "show": lambda given: context_commands.show(settings_from(given), given.module, as_json=given.json),
-        "status": lambda given: context_commands.status(settings_from(given), as_json=given.json),
-        "list": lambda given: export_command.list_(settings_from(given), owner=given.owner, as_json=given.json),
-        "export": lambda given: export_command.export(
-            settings_from(given),
-            given.source,
-            to=given.to,
-            file=given.output,
-            form=given.form,
-            owner=given.owner,
-            force=given.force,
+    settings = settings_from(options)
+    if options.command == "serve" or getattr(options, "transport", "") == "streamable-http":
+        return commands.serve_http(settings)
+    runners: dict[str, Callable[[], int]] = {
+        "lab": lambda: commands.lab(settings, browse=not options.no_browser),
+        "doctor": lambda: commands.doctor(settings, as_json=options.json),
+        "token": lambda: commands.token(options, settings.state_dir),
+        "backup": lambda: storage_commands.back_up(settings, options.file),
+        "restore": lambda: storage_commands.restore_from(settings, options.file, force=options.force),
+        "init": lambda: context_commands.init(settings, as_json=options.json),
+        "show": lambda: context_commands.show(settings, options.module, as_json=options.json),
+        "status": lambda: context_commands.status(settings, as_json=options.json),
+        "list": lambda: export_command.list_(settings, owner=options.owner, as_json=options.json),
+        "export": lambda: export_command.export(
+            settings,
+            options.source,
+            to=options.to,
+            file=options.output,
+            form=options.form,
+            owner=options.owner,
+            force=options.force,
         ),
-        "import": lambda given: export_command.import_(
-            settings_from(given), given.source, into=given.into, form=given.form, owner=given.owner, force=given.force
+        "import": lambda: export_command.import_(
+            settings, options.source, into=options.into, form=options.form, owner=options.owner, force=options.force
         ),
-        "vacuum": lambda given: storage_commands.give_room_back(settings_from(given)),
-        "reindex": lambda given: storage_commands.index_again(settings_from(given)),
+        "vacuum": lambda: storage_commands.give_room_back(settings),
+        "reindex": lambda: storage_commands.index_again(settings),
     }
-    if over_http:
-        return lambda given: commands.serve_http(settings_from(given))
-    return known.get(options.command, lambda given: commands.serve_stdio(settings_from(given)))
+    run = runners.get(options.command, lambda: commands.serve_stdio(settings))
+    return run()

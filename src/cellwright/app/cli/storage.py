@@ -16,16 +16,16 @@ BAR_WIDTH = 30
 
 
 @contextmanager
-def progress_bar(what: str) -> Generator[Progress]:
-    """A bar on stderr while the block runs, if a person is there to see it."""
+def progress_bar(label: str) -> Generator[Progress]:
+    """Show a progress bar on stderr while the block runs, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
 
-    def show(done: int, total: int) -> None:
-        part = done / total if total else 1.0
-        bar = "█" * round(part * BAR_WIDTH)
-        print(f"\r{what} {bar:░<{BAR_WIDTH}} {part:4.0%}", end="", file=sys.stderr, flush=True)  # noqa: T201
+    def show(completed: int, total: int) -> None:
+        fraction = completed / total if total else 1.0
+        bar = "█" * round(fraction * BAR_WIDTH)
+        print(f"\r{label} {bar:░<{BAR_WIDTH}} {fraction:4.0%}", end="", file=sys.stderr, flush=True)  # noqa: T201
 
     try:
         yield show
@@ -42,8 +42,8 @@ def back_up(settings: Settings, file: Path) -> int:
 
 def restore_from(settings: Settings, file: Path, *, force: bool) -> int:
     with progress_bar("restore") as progress:
-        kept = restore(database_location(settings), file, MIGRATIONS, force=force, progress=progress)
-    print(f"restored from {file}" + (f"; what was there before is in {kept}" if kept else ""))  # noqa: T201
+        previous = restore(database_location(settings), file, MIGRATIONS, force=force, progress=progress)
+    print(f"restored from {file}" + (f"; what was there before is in {previous}" if previous else ""))  # noqa: T201
     return 0
 
 
@@ -56,12 +56,12 @@ def give_room_back(settings: Settings) -> int:
 
 def index_again(settings: Settings) -> int:
     with progress_bar("reindex") as progress:
-        count = asyncio.run(_reindexed(settings, progress))
+        count = asyncio.run(_reindex(settings, progress))
     print(f"Indexed {counted(count, 'text')}")  # noqa: T201
     return 0
 
 
-async def _reindexed(settings: Settings, progress: Progress) -> int:
+async def _reindex(settings: Settings, progress: Progress) -> int:
     database = open_database(database_location(settings), MIGRATIONS)
     search = search_of(settings, database)
     try:

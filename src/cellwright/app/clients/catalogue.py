@@ -1,7 +1,7 @@
 """The programs that can use cellwright, and the one entry each of them needs in its configuration file.
 
     CLIENTS["cursor"]             where a client's files lie, how it reads an entry
-    example(client)               the entry that everybody can use who has uv
+    example(client)               the entry for everybody who has uv
     snippet(client, entry)        the text for doing it by hand
     links()                       the same with one click, for the clients that know such links
 
@@ -24,7 +24,7 @@ from cellwright.core.errors import ConfigError
 from cellwright.core.types import Secret
 
 NAME = "cellwright"
-"""The name of our entry, the only thing in those files that is ours."""
+"""The name of our entry. Nothing else in those files is ours."""
 
 _BEARER = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -52,7 +52,7 @@ class ClientEntry:
 
 @dataclass(frozen=True, slots=True)
 class ClientMachine:
-    """What decides where files lie."""
+    """What decides where the files of clients are."""
 
     home: Path
     platform: str
@@ -110,11 +110,11 @@ class Client:
 def _claude_desktop_file(machine: ClientMachine) -> Path:
     name = "claude_desktop_config.json"
     if machine.platform == "win32":
-        # The Windows app is an MSIX package: it sees a copy of AppData that lies in its own folder.
+        # The Windows app is an MSIX package: it sees a copy of AppData in its own folder.
         packages = machine.folder("LOCALAPPDATA", machine.home / "AppData" / "Local") / "Packages"
-        found = sorted(packages.glob("Claude_*/LocalCache/Roaming/Claude"))
-        if found:
-            return next((folder / name for folder in found if (folder / name).exists()), found[0] / name)
+        folders = sorted(packages.glob("Claude_*/LocalCache/Roaming/Claude"))
+        if folders:
+            return next((folder / name for folder in folders if (folder / name).exists()), folders[0] / name)
     return machine.config / "Claude" / name
 
 
@@ -238,22 +238,22 @@ def server(client: Client, entry: ClientEntry) -> dict[str, Toml]:
 
 
 def merged(client: Client, before: Toml, shape: dict[str, Toml]) -> dict[str, Toml]:
-    """The new entry, with what others added to the old one: timeouts, approvals, variables, headers."""
+    """The new entry, with what others have added to the old one: timeouts, approvals, variables, headers."""
     if not isinstance(before, dict) or ("command" in before) != ("command" in shape):
         return shape
-    kept: dict[str, Toml] = {**before}
+    combined: dict[str, Toml] = {**before}
     if client.headers_key in shape or client.variable_key in shape:
-        # Only one way to give the token may remain.
-        kept.pop(client.variable_key or "", None)
-        kept[client.headers_key] = _without_authorization(kept.get(client.headers_key))
+        # The token must be given in one way only.
+        combined.pop(client.variable_key or "", None)
+        combined[client.headers_key] = _without_authorization(combined.get(client.headers_key))
     for key, part in shape.items():
-        old = kept.get(key)
-        kept[key] = {**old, **part} if isinstance(old, dict) and isinstance(part, dict) else part
-    return {key: part for key, part in kept.items() if key != client.headers_key or part}
+        old = combined.get(key)
+        combined[key] = {**old, **part} if isinstance(old, dict) and isinstance(part, dict) else part
+    return {key: part for key, part in combined.items() if key != client.headers_key or part}
 
 
 def example(client: Client, *, project: bool = False) -> ClientEntry:
-    """The entry that everybody can use who has uv, as the client's page shows it for the user's file or a project's."""
+    """The entry for everybody who has uv, as the client's page shows it for the user's file or a project's."""
     root: tuple[str, ...] = ()
     if client.folder_variable and (project or client.folder_variable_for_user):
         root = ("--root", client.folder_variable)
@@ -268,13 +268,13 @@ def snippet(client: Client, entry: ClientEntry) -> str:
 
 
 def links(entry: ClientEntry | None = None) -> Mapping[str, str]:
-    """Links that install with one click: for VS Code and Cursor, and a web address for each where only those are allowed.
+    """Links that install with one click: for VS Code and Cursor, and for each a web address where only those are allowed.
 
-    Without an entry, the one that everybody can use who has uv.
+    Without an entry, they install the one for everybody who has uv.
     """
     if entry is not None and entry.token is not None:
         raise ConfigError("a link is no place for a token", hint="name an environment variable instead")
-    # A link cannot know a path of the reader's machine, so VS Code's has none: the server works in the home folder.
+    # A link cannot know a path of the reader's machine, so VS Code's has none, and the server works in the home folder.
     vscode = {"name": NAME, **server(CLIENTS["vscode"], entry or ClientEntry(command="uvx", args=("cellwright",)))}
     vscode_link = f"vscode:mcp/install?{quote(_compact(vscode), safe='')}"
     cursor_entry = server(CLIENTS["cursor"], entry or example(CLIENTS["cursor"]))
@@ -299,7 +299,7 @@ def _check(client: Client, entry: ClientEntry) -> None:
             hint="give --url for a server that runs, or a command that starts one",
         )
     words = (entry.command, entry.url, *entry.args, *entry.env.keys(), *entry.env.values())
-    if any(not _is_text(word) for word in words):
+    if any(not _is_utf8(word) for word in words):
         raise ConfigError(
             "the command, its arguments or its environment cannot be written as UTF-8",
             hint="name a command, folder and variables without half characters",
@@ -341,7 +341,7 @@ def _check_token(client: Client, entry: ClientEntry) -> None:
         )
 
 
-def _is_text(word: str) -> bool:
+def _is_utf8(word: str) -> bool:
     try:
         word.encode("utf-8")
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""`cellwright install`: the entry that a client gets, made of how this program was started and of the settings that were given."""
+"""`cellwright install`: the entry that a client gets, from how this program was started and from the given settings."""
 
 import argparse
 import os
@@ -17,7 +17,9 @@ from cellwright.app.clients import catalogue as clients
 from cellwright.app.clients import entry as install
 from cellwright.app.clients.catalogue import Client, ClientEntry
 from cellwright.app.clients.launch import UVX, everyones_command, own_command, this_process
-from cellwright.app.settings import SPECS, Settings, Spec, read_config
+from cellwright.app.setting_spec import Spec
+from cellwright.app.settings import SPECS, Settings
+from cellwright.app.settings_loading import read_config
 from cellwright.core.errors import ConfigError
 from cellwright.core.types import Secret
 from cellwright.system.folders import config_file, expanded, home_folder
@@ -49,11 +51,11 @@ def run(options: argparse.Namespace) -> int:
     if options.remove:
         _refuse_with_remove(options)
         return _carry_out(install.plan_removal(client, **machine), show_only=options.print_only, notes=[])
-    # Before anything else: a client without a file for projects is refused by its name.
+    # First of all, so that the error for a client without project files names the client.
     file = clients.locate(client, **machine)
     entry, notes = _entry(client, options, project)
     if options.print_only:
-        # Not by way of a plan: that refuses a file it cannot read, and this is the way out of that.
+        # Without a plan, which refuses a file that it cannot read: then people need this text.
         say("\n".join([f"{file}\n\n{clients.snippet(client, entry)}", *notes]))
         return 0
     return _carry_out(install.plan(client, entry, **machine), show_only=False, notes=notes)
@@ -75,7 +77,7 @@ def _carry_out(plan: install.Plan, *, show_only: bool, notes: list[str]) -> int:
 
 
 def _refuse_with_remove(options: argparse.Namespace) -> None:
-    extra = [*_given(options), *(f"--{name}" for name in ("url", "token") if getattr(options, name))]
+    extra = [*_given_flags(options), *(f"--{name}" for name in ("url", "token") if getattr(options, name))]
     if options.token_env:
         extra.append("--token-env")
     if extra:
@@ -83,11 +85,11 @@ def _refuse_with_remove(options: argparse.Namespace) -> None:
 
 
 def _entry(client: Client, options: argparse.Namespace, project: Path | None) -> tuple[ClientEntry, list[str]]:
-    """The entry, and what the person should know about it."""
+    """The entry, and notes about it for the person."""
     if options.url:
-        if given := _given(options):
+        if flags := _given_flags(options):
             raise ConfigError(
-                f"{next(iter(given))} is for a server that the client starts; the one at --url has settings of its own",
+                f"{next(iter(flags))} is for a server that the client starts; the one at --url has settings of its own",
                 hint="leave the setting out, or leave --url out",
             )
         token = Secret(options.token) if options.token else None
@@ -99,10 +101,10 @@ def _entry(client: Client, options: argparse.Namespace, project: Path | None) ->
     running = this_process()
     command = everyones_command(running) if project else own_command(running)
     if client.starts_in and project is None:
-        # A program of the desktop may not have the PATH of a shell.
+        # A desktop program may not have the PATH of a shell.
         command = (shutil.which(command[0]) or command[0], *command[1:])
     paths = _Paths(client, project)
-    arguments = _arguments(_given(options), paths)
+    arguments = _arguments(_given_flags(options), paths)
     notes: list[str] = []
     if "--root" not in arguments:
         arguments = [*paths.default_root(), *arguments]
@@ -117,43 +119,43 @@ def _entry(client: Client, options: argparse.Namespace, project: Path | None) ->
     return entry, [f"It starts: {shlex.join((entry.command, *entry.args))}", *notes]
 
 
-def _given(options: argparse.Namespace) -> dict[str, tuple[Spec | None, object]]:
-    """The settings that were given, before or after the command, by their flags. `--config` is none, and is passed on like one."""
-    given: dict[str, tuple[Spec | None, object]] = {}
+def _given_flags(options: argparse.Namespace) -> dict[str, tuple[Spec | None, object]]:
+    """The given settings by their flags. `--config` is no setting, but is passed on like one."""
+    flags: dict[str, tuple[Spec | None, object]] = {}
     if getattr(options, "config", None):
-        given["--config"] = (None, options.config)
+        flags["--config"] = (None, options.config)
     for spec in SPECS:
         if spec.group in SERVER_GROUPS and (value := getattr(options, spec.name, None)) is not None:
-            given[spec.flag] = (spec, value)
-    return given
+            flags[spec.flag] = (spec, value)
+    return flags
 
 
-def _arguments(given: Mapping[str, tuple[Spec | None, object]], paths: "_Paths") -> list[str]:
-    """The same settings for the command line of the server, each checked as the server would."""
+def _arguments(flags: Mapping[str, tuple[Spec | None, object]], paths: "_Paths") -> list[str]:
+    """These settings as arguments for the server's command line, checked as the server would check them."""
     arguments: list[str] = []
-    selected: dict[str, object] = {}
-    for flag, (spec, value) in given.items():
+    selection: dict[str, object] = {}
+    for flag, (spec, value) in flags.items():
         if spec is None:
             file = expanded(str(value))
             read_config(file)
-            arguments += [flag, paths.written(flag, file)]
+            arguments += [flag, paths.text_of(flag, file)]
             continue
         parsed = spec.parse(value, flag)
         spec.check(parsed)
         if spec.name in _SELECTING:
-            selected[spec.name] = parsed
-        arguments += _words(spec, parsed, paths)
-    if selected:
-        _check_selection(selected)
+            selection[spec.name] = parsed
+        arguments += _arguments_of(spec, parsed, paths)
+    if selection:
+        _check_selection(selection)
     return arguments
 
 
-def _words(spec: Spec, value: object, paths: "_Paths") -> list[str]:
+def _arguments_of(spec: Spec, value: object, paths: "_Paths") -> list[str]:
     if isinstance(value, bool):
         return [spec.flag if value else f"--no-{spec.flag.removeprefix('--')}"]
-    # `shown` masks what may be secret, which is looked at here.
-    text = value.reveal() if isinstance(value, Secret) else value if isinstance(value, str) else spec.shown(value)
-    if (isinstance(value, Secret) and spec.name != "database") or _lets_in(text):
+    # `text_of` would mask secrets, which have to be examined here.
+    text = value.reveal() if isinstance(value, Secret) else value if isinstance(value, str) else spec.text_of(value)
+    if (isinstance(value, Secret) and spec.name != "database") or _holds_credentials(text):
         file = config_file(os.environ, home_folder(), sys.platform)
         raise ConfigError(
             f"{spec.flag} would stand in the client's file, and in the list of processes, for others to read",
@@ -162,12 +164,12 @@ def _words(spec: Spec, value: object, paths: "_Paths") -> list[str]:
     if spec.name == "root" and not Path(text).is_dir():
         raise ConfigError(f"the workspace {text} is not a folder", hint="give an existing folder with --root")
     if isinstance(value, Path) or (spec.name in _MAYBE_PATHS and _is_path(spec, text)):
-        text = paths.written(spec.flag, Path(text))
+        text = paths.text_of(spec.flag, Path(text))
     return [f"{spec.flag}={text}"] if text.startswith("-") else [spec.flag, text]
 
 
-def _lets_in(text: str) -> bool:
-    """Whether an address holds what opens it: a password, a token for a user, a key in its query."""
+def _holds_credentials(text: str) -> bool:
+    """Whether an address holds credentials: a password, a token as its user, a key in its query."""
     if "://" not in text:
         return False
     try:
@@ -182,37 +184,37 @@ def _is_path(spec: Spec, text: str) -> bool:
     return "://" not in text and (spec.name != "embedding_model" or Path(text).is_dir())
 
 
-def _check_selection(selected: Mapping[str, object]) -> None:
-    """Unknown toolsets and tools are refused now, by name, and not when the client starts the server."""
-    from cellwright.app.workspace import make_workspace  # noqa: PLC0415 - the whole server, needed for its names only
+def _check_selection(selection: Mapping[str, object]) -> None:
+    """Refuse unknown toolsets and tools now, and not only when the client starts the server."""
+    from cellwright.app.workspace import make_workspace  # noqa: PLC0415 - imports the whole server, which only this check needs
 
-    make_workspace(Settings(**selected), "stdio")  # pyright: ignore[reportArgumentType]
+    make_workspace(Settings(**selection), "stdio")  # pyright: ignore[reportArgumentType]
 
 
 @dataclass(frozen=True, slots=True)
 class _Paths:
-    """How paths are written into the file: whole for one's own, from the project's folder for a shared one."""
+    """How paths are written into the file: absolute in a user's file, relative to the project's folder in a shared one."""
 
     client: Client
     project: Path | None
 
-    def written(self, flag: str, path: Path) -> str:
-        whole = path.resolve()
+    def text_of(self, flag: str, path: Path) -> str:
+        absolute = path.resolve()
         if self.project is None:
-            return str(whole)
-        if not whole.is_relative_to(self.project):
+            return str(absolute)
+        if not absolute.is_relative_to(self.project):
             raise ConfigError(
                 f"{flag} {path} lies outside the project, and its file is for everybody who opens it",
                 hint=f"name a path in {self.project}, or install for yourself, without --project",
             )
-        below = whole.relative_to(self.project).as_posix()
+        relative = absolute.relative_to(self.project).as_posix()
         variable = self.client.folder_variable
         if not variable:
-            return below
-        return variable if below == "." else f"{variable}/{below}"
+            return relative
+        return variable if relative == "." else f"{variable}/{relative}"
 
     def default_root(self) -> list[str]:
-        """The workspace when none was given, if the client does not start servers in it."""
+        """Arguments for the workspace when none was given, if the client does not start servers in it."""
         if self.client.folder_variable and (self.project is not None or self.client.folder_variable_for_user):
             return ["--root", self.client.folder_variable]
         if self.project is None and self.client.starts_in:

@@ -1,8 +1,8 @@
-"""Putting cellwright's entry into the configuration file of another program, and taking it out.
+"""Adds cellwright's entry to the configuration file of another program, and removes it.
 
-    plan(client, entry, ...)      what would change, where; reads, writes nothing
-    plan_removal(client, ...)     the same for taking the entry out
-    apply(plan)                   writes it, whole or not at all
+    plan(client, entry, ...)      what would change, and where; writes nothing
+    plan_removal(client, ...)     the same for removing the entry
+    apply(plan)                   writes the whole file, or nothing
 
 Everything else in the file stays as it is, byte for byte.
 """
@@ -26,7 +26,7 @@ Change = Literal["add", "replace", "remove", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A change of one file, ready to be written. The texts are not shown: they may hold secrets, ours or others'."""
+    """A change of one file, ready to be written. Its repr hides the texts, which may hold secrets."""
 
     client: Client
     path: Path
@@ -35,7 +35,7 @@ class Plan:
     new: str | None = field(repr=False)
     change: Change
     present: bool
-    """Whether the file has our entry when the plan is carried out."""
+    """Whether the file has our entry after the change."""
     holds_token: bool = False
 
 
@@ -48,18 +48,18 @@ def plan(
     environ: Mapping[str, str],
     project: Path | None = None,
 ) -> Plan:
-    """What has to change so that the client knows this entry. Nothing is written."""
+    """The change that gives the client this entry. Nothing is written."""
     if project is not None and entry.token is not None:
         raise ConfigError(
             f"a token does not belong into a project's file, which others may read ({client.project_file})",
             hint="name an environment variable that holds the token, or install for the user",
         )
-    wanted = server(client, entry)
+    entry_data = server(client, entry)
     path = locate(client, home=home, platform=platform, environ=environ, project=project)
     old = _read(path)
-    with _named(client, path):
+    with _faults_named(client, path):
         before = _entry_in(client, old)
-        new = client.editor.put(old or "", client.path, merged(client, before, wanted))
+        new = client.editor.put(old or "", client.path, merged(client, before, entry_data))
     change: Change = "none" if new == old else "add" if before is None else "replace"
     return Plan(client, path, old, new, change, present=True, holds_token=entry.token is not None)
 
@@ -67,48 +67,48 @@ def plan(
 def plan_removal(
     client: Client, *, home: Path, platform: str, environ: Mapping[str, str], project: Path | None = None
 ) -> Plan:
-    """What has to change so that the client no longer knows cellwright. Nothing is written."""
+    """The change that removes cellwright from the client. Nothing is written."""
     path = locate(client, home=home, platform=platform, environ=environ, project=project)
     old = _read(path)
-    with _named(client, path):
+    with _faults_named(client, path):
         new = None if old is None else client.editor.drop(old, client.path)
     return Plan(client, path, old, new, "none" if new == old else "remove", present=False)
 
 
-def describe(made: Plan) -> str:
+def describe(plan: Plan) -> str:
     """One line about what a plan does, or why it does nothing."""
-    nothing = "is already there in" if made.present else "is not in"
-    done = {"add": "added to", "replace": "updated in", "remove": "removed from", "none": nothing}[made.change]
-    return f"{made.client.name}: {NAME} {done} {made.path}"
+    nothing = "is already there in" if plan.present else "is not in"
+    action = {"add": "added to", "replace": "updated in", "remove": "removed from", "none": nothing}[plan.change]
+    return f"{plan.client.name}: {NAME} {action} {plan.path}"
 
 
-def warning(made: Plan) -> str:
+def warning(plan: Plan) -> str:
     """What the person should know after the write; empty if nothing."""
-    if not made.holds_token or not made.path.exists() or not machine.open_to_others(made.path.stat()):
+    if not plan.holds_token or not plan.path.exists() or not machine.open_to_others(plan.path.stat()):
         return ""
-    return f"Other users of this machine can read the token; `chmod 600 {made.path}` keeps it to you"
+    return f"Other users of this machine can read the token; `chmod 600 {plan.path}` keeps it to you"
 
 
-def apply(made: Plan) -> None:
-    """Write the plan: the whole new file or none of it. Refuses if the file is not the one that was planned for."""
-    if made.change == "none" or made.new is None:
+def apply(plan: Plan) -> None:
+    """Write the whole new file, or nothing. Refuses if the file has changed since the plan was made."""
+    if plan.change == "none" or plan.new is None:
         return
-    # A dotfile is often a link into a repository: the file it points to is replaced, the link stays.
-    target = Path(os.path.realpath(made.path))
+    # A dotfile is often a link into a repository: the file behind the link is replaced, and the link stays.
+    target = Path(os.path.realpath(plan.path))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        if _read(target) != made.old:
-            raise Conflict(f"{made.path} was changed by another program just now", hint="run the same command again")
-        _replace(target, made.new, private=made.holds_token)
+        if _read(target) != plan.old:
+            raise Conflict(f"{plan.path} was changed by another program just now", hint="run the same command again")
+        _replace(target, plan.new, private=plan.holds_token)
     except OSError as error:
         raise ConfigError(
-            f"cannot write {made.path}: {error.strerror}",
-            hint=f"correct the permissions, or paste what `cellwright install {made.client.id} --print` shows",
+            f"cannot write {plan.path}: {error.strerror}",
+            hint=f"correct the permissions, or paste what `cellwright install {plan.client.id} --print` shows",
         ) from error
 
 
 def _entry_in(client: Client, text: str | None) -> Toml:
-    """What the file has under our name; None if nothing."""
+    """The entry under our name in the file's text; None if there is none."""
     node = client.editor.loads(text or "")
     for key in client.path:
         node = node.get(key) if isinstance(node, dict) else None
@@ -116,8 +116,8 @@ def _entry_in(client: Client, text: str | None) -> Toml:
 
 
 @contextlib.contextmanager
-def _named(client: Client, path: Path) -> Generator[None, None, None]:
-    """Faults in the text become errors that name the file and the way out."""
+def _faults_named(client: Client, path: Path) -> Generator[None, None, None]:
+    """Turn faults in the text into errors that name the file and a remedy."""
     try:
         yield
     except EditError as error:

@@ -1,9 +1,9 @@
-"""JSON with comments, edited in place: whatever is not the edited value stays as it was, character for character.
+"""JSON with comments, edited in place: everything but the edited value stays as it was, character for character.
 
 Reads what editors accept in their settings files: `//` and `/* */` comments, trailing commas, a byte order mark.
 
     put(text, ("mcpServers", "x"), {...})   makes the value at that path equal to the given one
-    drop(text, ("mcpServers", "x"))         takes it out; undoes a `put` into an object that existed
+    drop(text, ("mcpServers", "x"))         removes it; undoes a `put` into an object that existed
 """
 
 import json
@@ -27,7 +27,7 @@ _LITERAL = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][
 
 
 class EditError(ValueError):
-    """A text that cannot be read or edited, and where."""
+    """A text that cannot be read or edited, with the place of the fault."""
 
     def __init__(self, reason: str, text: str, offset: int) -> None:
         self.reason = reason
@@ -63,18 +63,18 @@ def position(text: str, offset: int) -> tuple[int, int]:
 
 
 def newline_of(text: str) -> str:
-    """The line ending a text uses, judged by its first one."""
+    """The line ending of a text: that of its first line."""
     first = text.find("\n")
     return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
 
 
 def loads(text: str) -> Json:
-    """The value of a document; an empty one is an empty object, as editors take it."""
+    """The value of a document. An empty document is an empty object, as for editors."""
     return {} if _is_blank(text) else _parse(text).data
 
 
 def put(text: str, path: Sequence[str], value: Json) -> str:
-    """The text with `value` at `path`. Objects on the way are made; parts that are equal already are not touched."""
+    """The text with `value` at `path`. Missing objects on the way are added; equal parts are not touched."""
     if _is_blank(text):
         return _new_document(text, path, value)
     root = node = _parse(text)
@@ -84,7 +84,7 @@ def put(text: str, path: Sequence[str], value: Json) -> str:
             return _insert(text, root, node, path[depth:], value)
         parent, node = node, member.node
         if depth == len(path) - 1 and not (isinstance(node.data, dict) and isinstance(value, dict)):
-            return _exchange(text, root, parent, node, value)
+            return _replace(text, root, parent, node, value)
     assert isinstance(node.data, dict)
     assert isinstance(value, dict)
     for key, part in value.items():
@@ -96,7 +96,7 @@ def put(text: str, path: Sequence[str], value: Json) -> str:
 
 
 def drop(text: str, path: Sequence[str]) -> str:
-    """The text without what is at `path`, however often it stands there."""
+    """The text without the member at `path`, even if it occurs more than once."""
     if _is_blank(text):
         return text
     node = _parse(text)
@@ -105,12 +105,12 @@ def drop(text: str, path: Sequence[str]) -> str:
         if member is None:
             return text
         node = member.node
-    doomed = _member(text, node, path[-1])
-    if doomed is None:
+    target = _member(text, node, path[-1])
+    if target is None:
         return text
-    shorter = _cut(text, node, node.members.index(doomed))
-    stands_once = sum(member.key == path[-1] for member in node.members) == 1
-    return shorter if stands_once else drop(shorter, path)
+    shorter = _cut(text, node, node.members.index(target))
+    occurs_once = sum(member.key == path[-1] for member in node.members) == 1
+    return shorter if occurs_once else drop(shorter, path)
 
 
 def _is_blank(text: str) -> bool:
@@ -199,7 +199,7 @@ def _comma(text: str, at: int, closing: str) -> int | None:
 
 
 def _member(text: str, node: _Node, key: str) -> _Member | None:
-    """The last one of that name: where a name stands twice, readers take the last."""
+    """The last member of that name: where a name occurs twice, readers take the last."""
     if not isinstance(node.data, dict):
         raise EditError(f"expected an object in which {key!r} can stand", text, node.start)
     return next((member for member in reversed(node.members) if member.key == key), None)
@@ -218,7 +218,7 @@ def _new_document(text: str, path: Sequence[str], value: Json) -> str:
     return text + ("" if not comments or text.endswith("\n") else line) + body
 
 
-def _exchange(text: str, root: _Node, parent: _Node, node: _Node, value: Json) -> str:
+def _replace(text: str, root: _Node, parent: _Node, node: _Node, value: Json) -> str:
     if node.data == value:
         return text
     if _on_one_line(text, parent):
@@ -240,9 +240,11 @@ def _insert(text: str, root: _Node, parent: _Node, path: Sequence[str], value: J
         if _on_one_line(text, root):
             return text[:inside] + short + text[inside:]
         layouts = _layouts_in_empty(text, parent, lead, long)
-        # An object that had to be made is not taken out again, so only the innermost one has to be undone exactly.
-        undone = [layout for layout in layouts if len(path) == 1 and _undo(layout, parent) == text]
-        return (undone or layouts)[0]
+        # `drop` does not remove objects that had to be added, so only the innermost one has to be undone exactly.
+        for layout in layouts if len(path) == 1 else ():
+            if _cut(layout, _value(layout, parent.start, 0), 0) == text:
+                return layout
+        return layouts[0]
     last = parent.members[-1]
     if _on_one_line(text, parent):
         return _append(text, last, " " + short, last.end)
@@ -251,24 +253,20 @@ def _insert(text: str, root: _Node, parent: _Node, path: Sequence[str], value: J
 
 
 def _append(text: str, last: _Member, addition: str, at: int) -> str:
-    """A comment behind the last member stays behind it; a trailing comma stays the habit of the file."""
+    """Append a member. A comment behind the last member stays behind it, and a file with a trailing comma keeps one."""
     if last.comma is not None:
         return text[:at] + addition + "," + text[at:]
     return text[: last.end] + "," + text[last.end : at] + addition + text[at:]
 
 
 def _layouts_in_empty(text: str, parent: _Node, lead: str, pair: str) -> list[str]:
-    """Ways to put the first member into an empty object, the nicest first."""
+    """Ways to write the first member of an empty object, the nicest first."""
     start, end = parent.start + 1, parent.end - 1
     plain = text[:start] + pair + text[start:]
     if start == end:
         return [text[:start] + lead + pair + newline_of(text) + _indent_at(text, parent.start) + text[end:], plain]
     after = _REST_OF_LINE.match(text, start, end)
     return [text[: after.end()] + lead + pair + text[after.end() :], plain] if after else [plain]
-
-
-def _undo(text: str, parent: _Node) -> str:
-    return _cut(text, _value(text, parent.start, 0), 0)
 
 
 def _cut(text: str, parent: _Node, index: int) -> str:
@@ -286,7 +284,7 @@ def _cut(text: str, parent: _Node, index: int) -> str:
         gap = text[parent.members[index - 1].end if index else parent.start + 1 : begin]
         shares_line = follows or _ends_in_line_comment(gap)
     if shares_line:
-        # What stands behind the member takes its place on the line.
+        # The text behind the member takes its place on the line.
         begin, rest = member.start, rest.lstrip(" \t")
     if member.comma is None and index:
         comma = parent.members[index - 1].end - 1
@@ -298,7 +296,7 @@ def _cut(text: str, parent: _Node, index: int) -> str:
 
 
 def _line_break_before(text: str, at: int) -> tuple[int, bool]:
-    """Where the blank space before `at` begins, one line break included, and whether there is one."""
+    """Where the blanks before `at` begin, including one line break, and whether there is a line break."""
     begin = at
     while begin and text[begin - 1] in " \t":
         begin -= 1
@@ -312,29 +310,25 @@ def _ends_in_line_comment(gap: str) -> bool:
     return bool(comments) and comments[-1].startswith("//")
 
 
-def _after_spaces(text: str, at: int) -> int:
-    match = _SPACES.match(text, at)
-    return match.end() if match else at
-
-
 def _on_one_line(text: str, node: _Node) -> bool:
     return bool(node.members) and "\n" not in text[node.start : node.members[0].start]
 
 
 def _indent_at(text: str, at: int) -> str:
     line_start = text.rfind("\n", 0, at) + 1
-    return text[line_start : _after_spaces(text, line_start)]
+    spaces = _SPACES.match(text, line_start)
+    return spaces[0] if spaces else ""
 
 
 def _unit(text: str, root: _Node) -> str:
-    """What one level of indentation is in this document."""
+    """One level of indentation in this document."""
     if not root.members or _on_one_line(text, root):
         return "  "
     return _indent_at(text, root.members[0].start).removeprefix(_indent_at(text, root.start)) or "  "
 
 
 def render(value: Json, line: str, unit: str) -> str:
-    """JSON as people write it: each member of an object on its line, a list on one. `line` begins every new line."""
+    """JSON as people write it: each member of an object on its own line, a list on one line. `line` begins every new line."""
     if not isinstance(value, Mapping) or not value:
         return json.dumps(value, ensure_ascii=False)
     rows = [f"{json.dumps(key, ensure_ascii=False)}: {render(part, line + unit, unit)}" for key, part in value.items()]

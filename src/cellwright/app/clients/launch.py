@@ -28,13 +28,13 @@ _PIPX_CACHE = re.compile(r"/pipx/\.?cache/|/\.?caches?/pipx/", re.IGNORECASE)
 _PIPX_NOTE, _PIPX_INSTALLED = "pipx_metadata.json", "venvs"
 """What pipx writes into each environment it makes, and the folder that holds those which it keeps."""
 _PACKAGE = re.compile(r"cellwright(\[[\w\s,.-]*\])?(@.+|[=<>~!].+)?")
-# What uvx was told that decides what is installed. The rest (--quiet, --refresh, an index with its password) is not repeated.
-_KEPT = ("--from", "--with", "-w", "--python", "-p")
+# The flags of uvx that decide what is installed. Others (--quiet, --refresh, an index with its password) are not repeated.
+_REPEATED_FLAGS = ("--from", "--with", "-w", "--python", "-p")
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What is known of the process that runs, as far as it decides how to start another."""
+    """The facts about the running process that decide how to start another."""
 
     prefix: Path
     """The environment, as in `sys.prefix`."""
@@ -50,7 +50,7 @@ class Running:
 
 
 def this_process(environ: Mapping[str, str] = os.environ, home: Path | None = None) -> Running:
-    """The process that runs, looked at."""
+    """The facts about this process."""
     schemes = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
     bins = [environ[name] for name in ("UV_TOOL_BIN_DIR", "PIPX_BIN_DIR") if environ.get(name)]
     usual = str((home or home_folder()) / ".local" / "bin")
@@ -67,7 +67,7 @@ def this_process(environ: Mapping[str, str] = os.environ, home: Path | None = No
 
 
 def own_command(running: Running) -> tuple[str, ...]:
-    """How this user starts this program again, also after caches were emptied and tools upgraded."""
+    """The command by which this user starts the program again, even after caches were emptied and tools upgraded."""
     runner = _runner(running)
     if runner:
         return runner
@@ -78,7 +78,7 @@ def own_command(running: Running) -> tuple[str, ...]:
 
 
 def everyones_command(running: Running) -> tuple[str, ...]:
-    """How anybody starts this program: nothing in it is a path of this machine."""
+    """The command by which anybody starts this program. It contains no path of this machine."""
     runner = _runner(running)
     if runner and not any(Path(word).is_absolute() or "file:" in word for word in runner):
         return runner
@@ -86,36 +86,36 @@ def everyones_command(running: Running) -> tuple[str, ...]:
 
 
 def _runner(running: Running) -> tuple[str, ...]:
-    """The command of the program that made this environment for one run only; empty if the environment lasts."""
-    places = (running.prefix.as_posix(), running.prefix.resolve().as_posix())
-    noted = (running.prefix / _PIPX_NOTE).is_file() and running.prefix.resolve().parent.name != _PIPX_INSTALLED
-    if noted or any(_PIPX_CACHE.search(place) for place in places):
+    """The command of the tool that made this environment for one run only; empty if the environment lasts."""
+    prefixes = (running.prefix.as_posix(), running.prefix.resolve().as_posix())
+    is_pipx_run = (running.prefix / _PIPX_NOTE).is_file() and running.prefix.resolve().parent.name != _PIPX_INSTALLED
+    if is_pipx_run or any(_PIPX_CACHE.search(prefix) for prefix in prefixes):
         return ("pipx", "run", "cellwright")
-    if any(_UV_CACHE.fullmatch(part) for place in places for part in place.split("/")):
+    if any(_UV_CACHE.fullmatch(part) for prefix in prefixes for part in prefix.split("/")):
         return _uvx_again(running.started_by)
     return ()
 
 
 def _uvx_again(words: Sequence[str]) -> tuple[str, ...]:
-    """The same request to uvx; without anything special if it is not known, or holds a password."""
+    """The same command for uvx; the plain one if it is unknown or holds a password."""
     request = list(_request(words))
-    kept: list[str] = []
+    arguments: list[str] = []
     while request:
         word = request.pop(0)
         if _PACKAGE.fullmatch(word):
-            return ("uvx", *kept, word) if not any(_has_password(each) for each in kept) else UVX
+            return ("uvx", *arguments, word) if not any(_has_password(argument) for argument in arguments) else UVX
         flag, equals, value = word.partition("=")
-        if flag in _KEPT:
+        if flag in _REPEATED_FLAGS:
             value = value if equals else request.pop(0) if request else ""
-            kept += [flag, _lasting(value)]
+            arguments += [flag, _absolute_if_path(value)]
     return UVX
 
 
 def _request(words: Sequence[str]) -> Sequence[str]:
     """What follows `uvx` or `uv tool run`."""
-    for at, word in enumerate(words):
-        if Path(word).stem == "uvx" or (word == "run" and words[at - 1] == "tool"):
-            return words[at + 1 :]
+    for index, word in enumerate(words):
+        if Path(word).stem == "uvx" or (word == "run" and words[index - 1] == "tool"):
+            return words[index + 1 :]
     return ()
 
 
@@ -123,14 +123,14 @@ def _has_password(word: str) -> bool:
     return "://" in word and without_credentials(word) != word
 
 
-def _lasting(value: str) -> str:
-    """A path that is good from anywhere; what is no path as it is."""
+def _absolute_if_path(value: str) -> str:
+    """A path made absolute; a value that is no path is returned as it is."""
     is_path = (os.sep in value or value.startswith(".")) and Path(value).exists()
     return str(Path(value).absolute()) if is_path else value
 
 
 def _tool_scripts(running: Running) -> Iterator[Path]:
-    """The script that `uv tool install` or `pipx install` put among the user's programs: it outlives the environment."""
+    """Scripts that `uv tool install` or `pipx install` put among the user's programs: they outlive the environment."""
     receipt = running.prefix / "uv-receipt.toml"
     if not receipt.is_file() and not (running.prefix / _PIPX_NOTE).is_file():
         return

@@ -1,7 +1,7 @@
 """One table of a TOML file, edited in place: every other table, key and comment stays as it was, character for character.
 
 put(text, ("mcp_servers", "x"), {...})   makes that table equal to the given one
-drop(text, ("mcp_servers", "x"))         takes it out, in whatever form it is written; undoes a `put`
+drop(text, ("mcp_servers", "x"))         removes it, in whatever form it is written; undoes a `put`
 """
 
 import json
@@ -40,23 +40,27 @@ class _Statement:
 
 
 def loads(text: str) -> dict[str, Toml]:
-    """The value of a document; what is not TOML is refused with its place."""
+    """The value of a document. The error for invalid TOML has the place of the fault."""
     try:
         return tomllib.loads(text.removeprefix(BYTE_ORDER_MARK))
     except tomllib.TOMLDecodeError as error:
         reason = str(error)
-        raise EditError(_PLACE.sub("", reason), text, _offset(text, reason)) from error
+        raise EditError(_PLACE.sub("", reason), text, _offset_of_fault(text, reason)) from error
 
 
 def put(text: str, path: Sequence[str], value: Mapping[str, Toml]) -> str:
     """The text with the table `path` equal to `value`. Keys that are equal already are not touched."""
     where, statements = tuple(path), list(_statements(text))
     old = _table(text, statements, where) or {}
-    head = next((each for each in statements if each.key == where and each.value is None), None)
+    head = next((statement for statement in statements if statement.key == where and statement.value is None), None)
     if head is None:
         return _append(drop(text, where), where, value)
     changed = {key: part for key, part in value.items() if key not in old or old[key] != part}
-    spans = {each.key[-1]: each.value for each in statements if each.value and each.key[:-1] == where}
+    spans = {
+        statement.key[-1]: statement.value
+        for statement in statements
+        if statement.value and statement.key[:-1] == where
+    }
     added = {key: part for key, part in changed.items() if key not in spans}
     edits = [(*spans[key], _render(part)) for key, part in changed.items() if key in spans]
     for key in [*(old.keys() - value.keys()), *added]:
@@ -67,13 +71,13 @@ def put(text: str, path: Sequence[str], value: Mapping[str, Toml]) -> str:
 def drop(text: str, path: Sequence[str]) -> str:
     """The text without the table `path`, its sub-tables and the comments inside it."""
     where, statements = tuple(path), list(_statements(text))
-    if not _stands(loads(text), where):
+    if not _exists(loads(text), where):
         return text
     _table(text, statements, where)
     return _apply(text, _removals(text, statements, where))
 
 
-def _offset(text: str, message: str) -> int:
+def _offset_of_fault(text: str, message: str) -> int:
     place = _PLACE.search(message)
     if place is None or place[1] is None:
         return len(text)
@@ -82,7 +86,7 @@ def _offset(text: str, message: str) -> int:
     return len(text) - len(body) + sum(len(line) + 1 for line in before) + int(place[2]) - 1
 
 
-def _stands(node: Toml, path: tuple[str, ...]) -> bool:
+def _exists(node: Toml, path: tuple[str, ...]) -> bool:
     for key in path:
         if not isinstance(node, dict) or key not in node:
             return False
@@ -91,18 +95,18 @@ def _stands(node: Toml, path: tuple[str, ...]) -> bool:
 
 
 def _table(text: str, statements: list[_Statement], path: tuple[str, ...]) -> dict[str, Toml] | None:
-    """The table as it is now. Refuses a document in which it cannot stand as a table of its own."""
+    """The current table. Refuses a document in which it cannot be a table of its own."""
     node: Toml = loads(text)
     for depth, key in enumerate(path, start=1):
         assert isinstance(node, dict)
         if key not in node:
             return None
         node = node[key]
-        inline = any(each.key == path[:depth] and each.value for each in statements)
+        inline = any(statement.key == path[:depth] and statement.value for statement in statements)
         if not isinstance(node, dict) or (inline and depth < len(path)):
-            place = next(each.start for each in statements if each.within(path[:depth]))
-            name, wanted = (".".join(map(_render_key, part)) for part in (path[:depth], path))
-            raise EditError(f"{name} is not written as tables such as [{wanted}]", text, place)
+            place = next(statement.start for statement in statements if statement.within(path[:depth]))
+            name, expected = (".".join(map(_render_key, part)) for part in (path[:depth], path))
+            raise EditError(f"{name} is not written as tables such as [{expected}]", text, place)
     assert isinstance(node, dict)
     return {**node}
 
@@ -160,7 +164,7 @@ def _value(text: str, at: int) -> tuple[int, int]:
 
 
 def _removals(text: str, statements: list[_Statement], path: tuple[str, ...]) -> list[_Edit]:
-    """Cuts for all statements of a table; one cut for those that no statement of others interrupts."""
+    """The edits that remove all statements of a table: one edit for statement run of adjacent statements."""
     runs: list[list[_Statement]] = []
     inside = False
     for statement in statements:
@@ -187,7 +191,7 @@ def _without_line_break(text: str) -> str:
 
 
 def _addition(text: str, statements: list[_Statement], head: _Statement, values: Mapping[str, Toml]) -> _Edit:
-    """New keys go behind the last key of the table, where its sub-tables do not begin yet."""
+    """The edit that adds new keys behind the last key of the table, before its sub-tables."""
     last = head
     for statement in statements[statements.index(head) + 1 :]:
         if statement.value is None:
@@ -210,7 +214,7 @@ def _append(text: str, path: tuple[str, ...], value: Mapping[str, Toml]) -> str:
 
 
 def _apply(text: str, edits: list[_Edit]) -> str:
-    # Last place first: earlier edits must not move later ones.
+    # From the end of the text, so that no edit moves the places of others.
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
     return text

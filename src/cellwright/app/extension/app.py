@@ -1,4 +1,4 @@
-"""The extension as Jupyter Server sees it: traits, routes, a beginning and an end."""
+"""The extension as Jupyter Server sees it: traits, routes, start and stop."""
 
 import asyncio
 import importlib
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 LOCAL = "local"
 OLDER_NAME = "jupyter_mcp_server"
-"""The module of another package. One of that name in ours would overwrite its files where both are installed."""
+"""The module of another package. We have none of that name, which would overwrite its files where both are installed."""
 
 
 class JupyterMCPServerExtensionApp(ExtensionApp):
@@ -81,10 +81,10 @@ class CellwrightExtension(JupyterMCPServerExtensionApp):
             self.handlers.append((path, handler, {"engine": self.engine}))
 
     async def engine(self) -> "ExtensionEngine":
-        """The running MCP server: loaded and started by the first request that Jupyter let in."""
+        """The running MCP server. The first request that Jupyter lets in imports and starts it."""
         async with self._starting:
             if self._engine is None:
-                # In a thread: loading takes a second, and people's kernels are waiting for this loop.
+                # In a thread, because importing takes a second, and people's kernels need this loop.
                 module: Any = await asyncio.to_thread(importlib.import_module, "cellwright.app.extension.engine")
                 self._engine = await cast("type[ExtensionEngine]", module.ExtensionEngine).start(self)
             return self._engine

@@ -1,4 +1,4 @@
-"""An ASGI app behind a Tornado handler: streamed answers, and a client that leaves is noticed."""
+"""An ASGI app behind a Tornado handler. Responses are streamed, and a client that leaves is noticed."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,18 +8,18 @@ from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler
 
 if TYPE_CHECKING:
-    # Not when Jupyter starts: it is loaded with the first request.
+    # Not imported when Jupyter starts, but with the first request.
     from starlette.types import ASGIApp, Message
     from starlette.types import Scope as AsgiScope
 
-# Said by Tornado itself, of the connection it keeps.
+# Headers about the connection, which Tornado sets itself.
 HOP_BY_HOP = frozenset({b"connection", b"content-length", b"transfer-encoding"})
 
 
 def scope_of(
     handler: RequestHandler, path: str, headers: Sequence[tuple[bytes, bytes]], query: bytes = b""
 ) -> "AsgiScope":
-    """The request for an ASGI app. No query unless one is given: the protocol has none, and Jupyter takes tokens there."""
+    """The ASGI scope of the request. The query is left out unless it is given: the protocol has none, and Jupyter takes tokens there."""
     request = handler.request
     return {
         "type": "http",
@@ -54,7 +54,7 @@ async def answer_by(
         if gone.is_set():
             return
         if message["type"] == "http.response.start":
-            _begin(handler, message)
+            _begin_response(handler, message)
             return
         if message.get("body"):
             handler.write(message["body"])  # pyright: ignore[reportUnknownMemberType] - Tornado's dict has no parameters
@@ -69,7 +69,7 @@ async def answer_by(
         handler.finish()  # pyright: ignore[reportUnknownMemberType]
 
 
-def _begin(handler: RequestHandler, message: "Message") -> None:
+def _begin_response(handler: RequestHandler, message: "Message") -> None:
     handler.set_status(message["status"])
     handler.clear_header("Content-Type")
     for raw_name, raw_value in message.get("headers", ()):

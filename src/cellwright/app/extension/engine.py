@@ -1,4 +1,4 @@
-"""The MCP server in Jupyter's process, from the first request until Jupyter stops. Everything heavy is loaded by this module."""
+"""The MCP server in Jupyter's process, from the first request until Jupyter stops. This module imports everything heavy."""
 
 import asyncio
 import dataclasses
@@ -21,7 +21,8 @@ from cellwright.app.offers.catalogue import CURRENT_NOTEBOOK, DEFAULT
 from cellwright.app.page.routes import WorkspacePage
 from cellwright.app.protocol.server import CellwrightServer
 from cellwright.app.protocol.transport import HttpEndpoint
-from cellwright.app.settings import SPECS, Settings, load_settings
+from cellwright.app.settings import SPECS, Settings
+from cellwright.app.settings_loading import load_settings
 from cellwright.app.workspace import Workspace, make_workspace
 from cellwright.core.arguments import nearest
 from cellwright.core.errors import ConfigError
@@ -30,14 +31,14 @@ from cellwright.core.types import Scope
 MCP_PATH = "/mcp"
 TRANSPORT = "jupyter-server"
 HOST = "jupyter"
-"""Jupyter has checked the real one."""
+"""The Host that our gate sees; Jupyter has checked the real one."""
 LONGEST_DRAIN = 3.0
-"""Jupyter's other extensions and its kernels are stopped in the meantime or afterwards."""
+"""Jupyter stops its other extensions and its kernels meanwhile or afterwards."""
 END_SECONDS = 5.0
 
 
 class ExtensionEngine:
-    """The gate, the server behind it, and the task that they live in."""
+    """The gate, the server behind it, and the task that they run in."""
 
     def __init__(self, workspace: Workspace, server: CellwrightServer, host: str) -> None:
         """`host` is the address that Jupyter listens on."""
@@ -50,11 +51,11 @@ class ExtensionEngine:
         self._page = WorkspacePage(workspace, None) if self._settings.page else None
         server.calls.witness = self._page
         self.protocol = self._gate(host)
-        # These two routes are of older notebook servers, which had a current notebook: so are the tools on them. What the operator
-        # chose in so many words stays chosen.
-        older = f"{DEFAULT},{CURRENT_NOTEBOOK}" if self._settings.toolsets == (DEFAULT,) else ""
-        self.tools_list = tools_list(self.protocol, older)
-        self.tools_call = tools_call(self.protocol, older)
+        # These two routes come from older notebook servers, which had a current notebook, so its tools are offered on them. An
+        # explicit choice of the operator is not changed.
+        older_toolsets = f"{DEFAULT},{CURRENT_NOTEBOOK}" if self._settings.toolsets == (DEFAULT,) else ""
+        self.tools_list = tools_list(self.protocol, older_toolsets)
+        self.tools_call = tools_call(self.protocol, older_toolsets)
         self._stop = asyncio.Event()
         self._ready = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -94,7 +95,7 @@ class ExtensionEngine:
             await self._task
 
     async def _serve(self) -> None:
-        # One task enters and leaves: the SDK's task group demands it.
+        # The SDK's task group has to be entered and left by the same task.
         async with self._endpoint.running():
             self._ready.set()
             await self._stop.wait()
@@ -104,11 +105,11 @@ class ExtensionEngine:
         return self._settings.max_body
 
     def way_in(self, ticket: str) -> list[tuple[bytes, bytes]]:
-        """The headers with which a request that Jupyter let in passes the gate."""
+        """The headers by which a request that Jupyter let in passes the gate."""
         return [(b"host", HOST.encode()), (b"authorization", f"Bearer {ticket}".encode())]
 
     async def stop(self) -> None:
-        """Let nobody else in, let calls finish for a moment, end listening clients in order, leave Jupyter's rooms."""
+        """Refuse new requests, let calls finish for a moment, end the streams of listening clients, leave Jupyter's rooms."""
         log_event("stopping", transport=TRANSPORT)
         self.protocol.close()
         self._server.watching.end_listening()
@@ -129,14 +130,14 @@ class ExtensionEngine:
 
 
 def _end_stream_watchers() -> None:
-    """The SDK's event streams start a task for each loop that waits for uvicorn's end, which never comes here."""
+    """End the tasks that the SDK's event streams start to wait for the end of uvicorn, which is not used here."""
     for task in asyncio.all_tasks():
         if getattr(task.get_coro(), "__qualname__", "") == "_shutdown_watcher":
             task.cancel()
 
 
 def log_beside_jupyter(level: str) -> None:
-    """Our lines go to stderr as everywhere; Jupyter's own logging is not touched."""
+    """Log to stderr as elsewhere, without changing Jupyter's own logging."""
     if not LOGGER.handlers:
         handler = logging.StreamHandler()
         handler.setFormatter(LineFormatter())
@@ -146,20 +147,20 @@ def log_beside_jupyter(level: str) -> None:
 
 
 def settings_of(extension: CellwrightExtension) -> Settings:
-    """The settings: what Jupyter and the traits say, over `options`, over the environment, over the file."""
+    """The settings, from most to least important source: Jupyter and the traits, `options`, the environment, the file."""
     options = cast("Mapping[str, object]", extension.options)
-    known = [spec.name for spec in SPECS]
+    setting_names = [spec.name for spec in SPECS]
     for name in options:
-        if name not in known:
-            meant = nearest(name, known)
+        if name not in setting_names:
+            suggestion = nearest(name, setting_names)
             raise ConfigError(
                 f"CellwrightExtension.options has a key {name!r} that is no setting",
-                hint=f"did you mean {meant!r}?" if meant else f"see {DOCUMENTATION}/settings.md",
+                hint=f"did you mean {suggestion!r}?" if suggestion else f"see {DOCUMENTATION}/settings.md",
             )
     tokens = {
         "document_token": extension.document_token,
         "runtime_token": extension.runtime_token,
-        # Known, so that it is masked in results: who runs code can find it.
+        # Not used for access. It is set so that it is masked in results, because code that runs here can find it.
         "token": extension.server.identity_provider.token,
     }
     traits = {
@@ -179,5 +180,5 @@ def workspace_of(extension: CellwrightExtension) -> Workspace:
     workspace = make_workspace(settings, TRANSPORT, extension.more_toolsets(), reach(extension.server, settings))
     if extension.document_id == LOCAL:
         return workspace
-    told = f" Unless you are asked otherwise, work in the notebook {extension.document_id}."
-    return dataclasses.replace(workspace, instructions=workspace.instructions + told)
+    notebook_note = f" Unless you are asked otherwise, work in the notebook {extension.document_id}."
+    return dataclasses.replace(workspace, instructions=workspace.instructions + notebook_note)

@@ -1,4 +1,4 @@
-"""The routes in Jupyter's web server. Everything that is not about MCP itself is decided here, by Jupyter's rules and stricter."""
+"""The routes in Jupyter's web server. All but MCP itself is decided here, by Jupyter's rules and by stricter ones."""
 
 import asyncio
 import re
@@ -17,7 +17,7 @@ from tornado.web import HTTPError, stream_request_body
 from cellwright.app.extension.admission import principal_of
 from cellwright.app.extension.bridge import answer_by, scope_of
 from cellwright.app.http.messages import CORS_HEADERS, CORS_METHODS, EXPOSED_HEADERS
-from cellwright.app.http.refusal import told
+from cellwright.app.http.refusal import refusal_json
 from cellwright.core.errors import CellwrightError
 from cellwright.core.types import Scope
 
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 MCP_PATH = "/mcp"
 UNKNOWN_CALLER = "a valid Jupyter token is needed; `jupyter server list` shows those of running servers"
 BODY_SECONDS = 10.0
-"""How long a client may take to send its body, before and after Jupyter knows who it is."""
+"""How long a client may take to send its body, whether or not Jupyter knows yet who it is."""
 SMALL_BODY = 64 * 1024
 LONGEST_LENGTH = 18
-"""Digits of a Content-Length that is looked at."""
-# What lets the caller in, and what Jupyter has checked already, stays outside.
-KEPT_OUTSIDE = frozenset({"authorization", "cookie", "host", "origin", "x-xsrftoken", "referer"})
+"""A Content-Length with more digits is not parsed."""
+# Credentials, and what Jupyter has checked already, are not passed on.
+NOT_PASSED_ON = frozenset({"authorization", "cookie", "host", "origin", "x-xsrftoken", "referer"})
 
 
 class JsonHandler(JupyterHandler):
-    """A route that answers in JSON, whatever happens: no login page, no error page."""
+    """A route that always answers in JSON, never with a login page or an error page."""
 
     speaks_protocol = False
-    """Whether MCP is spoken here: who is refused then hears it in the protocol's own way."""
+    """Whether this route speaks MCP: refusals are then sent as errors of the protocol."""
 
     def initialize(self, engine: "Callable[[], Awaitable[ExtensionEngine]]") -> None:
         self._load = engine
@@ -51,7 +51,7 @@ class JsonHandler(JupyterHandler):
     def write_error(self, status_code: int, **kwargs: Any) -> None:  # noqa: ANN401 - Tornado's own signature
         error = kwargs.get("exc_info", (None, None, None))[1]
         if self.allow_origin or self.allow_origin_pat:
-            # Tornado has dropped it: a page that may call must be able to read why it was not let in.
+            # Tornado has dropped these headers: a page that may call must be able to read why it was refused.
             self.set_cors_headers()
         self.set_header("Content-Type", "application/json")
         self.set_header("Cache-Control", "no-store")
@@ -59,21 +59,21 @@ class JsonHandler(JupyterHandler):
             self.set_header("WWW-Authenticate", 'Bearer realm="jupyter"')
         if status_code == 405:  # noqa: PLR2004
             self.set_header("Allow", ", ".join(self.SUPPORTED_METHODS))
-        # Tornado keeps the message as a format.
+        # Tornado stores the message as a format string.
         reason = error.log_message % error.args if isinstance(error, HTTPError) and error.log_message else self._reason
         as_protocol = self.speaks_protocol and self.request.method == "POST"
-        self.finish(told(status_code, reason, {}, as_protocol=as_protocol))  # pyright: ignore[reportUnknownMemberType] - Tornado's dict has no parameters
+        self.finish(refusal_json(status_code, reason, {}, as_protocol=as_protocol))  # pyright: ignore[reportUnknownMemberType] - Tornado's dict has no parameters
 
     def compute_etag(self) -> None:
         return None
 
     def _request_summary(self) -> str:
-        # For Tornado's log of what was refused. Without the query: who sends a token there is refused for that, and it may be a good one.
+        # For Tornado's log of refused requests. Without the query: a token in it is refused, but may be valid.
         return f"{self.request.method} {self.request.path} ({self.request.remote_ip})"
 
 
 class HealthHandler(JsonHandler):
-    """Whether this route is served. Open to everybody, as a probe has no token; says nothing else and loads nothing."""
+    """Says that this route is served. Open to everybody, because a probe has no token; it imports nothing."""
 
     SUPPORTED_METHODS = ("GET",)
 
@@ -85,7 +85,7 @@ class HealthHandler(JsonHandler):
 
 @stream_request_body
 class EngineHandler(JsonHandler):
-    """A route of the MCP server. Streamed, so that a request is judged before its body is taken."""
+    """A route of the MCP server. It is streamed, so that a request is checked before its body is read."""
 
     def initialize(self, engine: "Callable[[], Awaitable[ExtensionEngine]]") -> None:
         super().initialize(engine)
@@ -98,57 +98,57 @@ class EngineHandler(JsonHandler):
         self._left = False
         self._ended = False
         self.login_cookie: str | None = None
-        self._unknown = UNKNOWN_CALLER
+        self._unknown_reason = UNKNOWN_CALLER
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:  # noqa: ANN401 - Tornado's own signature
         if not self._has_whole_body:
-            # Tornado closes the connection then, without a word: the client would send its next request into it.
+            # Tornado then closes the connection without saying so: the client would send its next request into it.
             self.set_header("Connection", "close")
         super().write_error(status_code, **kwargs)
 
     def get_login_url(self) -> str:
-        raise HTTPError(401, self._unknown)
+        raise HTTPError(401, self._unknown_reason)
 
     def check_xsrf_cookie(self) -> None:
         if not hasattr(self, "_jupyter_current_user"):
-            return  # Tornado asks before Jupyter knows who calls; Jupyter asks again
+            return  # Tornado calls this before Jupyter knows the caller; Jupyter calls it again
         # Jupyter would check these first and answer 403 or 404 to somebody who only lacks a token.
         if self.current_user is None:
-            raise HTTPError(401, self._unknown)
+            raise HTTPError(401, self._unknown_reason)
         self._check_origin()
         super().check_xsrf_cookie()
 
     def turn_away(self) -> None:
-        """Somebody whom Jupyter does not know."""
-        raise HTTPError(401, self._unknown)
+        """Refuse a caller whom Jupyter does not know."""
+        raise HTTPError(401, self._unknown_reason)
 
     def check_request(self) -> None:
-        """Whether it comes from where it should."""
+        """Refuse a request that another site may have forged."""
         self.check_xsrf_cookie()
 
     def _check_origin(self) -> None:
-        """Also for callers with a token, whom Jupyter lets come from every page: MCP forbids that."""
+        """Check callers with a token too: Jupyter accepts them from every page, which MCP forbids."""
         origin = self.request.headers.get("Origin")
         if not origin or self.allow_origin == "*":
             return
-        own = urlsplit(origin.lower()).netloc == (self.request.headers.get("Host") or "").lower()
+        is_own_page = urlsplit(origin.lower()).netloc == (self.request.headers.get("Host") or "").lower()
         allowed = origin == self.allow_origin or bool(
             self.allow_origin_pat and re.fullmatch(self.allow_origin_pat, origin)
         )
-        if not own and not allowed:
+        if not is_own_page and not allowed:
             raise HTTPError(403, "this Origin may not call; the operator can add it with ServerApp.allow_origin")
 
     async def prepare(self, **_redirect: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         self.leave_query_token_out()
         try:
-            await self._judge()
+            await self._check_caller()
         except HTTPError as refusal:
-            if self._announced() > SMALL_BODY:
+            if self._announced_size() > SMALL_BODY:
                 raise
-            # Told when the body has been read: a connection that is closed before that may lose the answer.
+            # Sent after the body has been read: a connection that is closed before that may lose the response.
             self._refusal = refusal
-        # Only now, as the first request loads everything. A timer of our own: Tornado's costs every request a task and three
-        # turns of the loop.
+        # Begun only now, because the first request imports everything. We have our own timer because Tornado's costs every request
+        # a task and three turns of the loop.
         if not self._finished:
             self._deadline = asyncio.get_running_loop().call_later(BODY_SECONDS, self._too_slow)
 
@@ -156,23 +156,23 @@ class EngineHandler(JsonHandler):
         if isinstance(self.request.connection, HTTP1Connection):
             self.request.connection.close()
 
-    async def _judge(self) -> None:
+    async def _check_caller(self) -> None:
         await super().prepare()
         if self.request.method == "OPTIONS":
-            self._check_origin()  # a browser asks this without a token, and nothing is done for it
+            self._check_origin()  # a browser sends this without a token, and it has no effect
             return
         if self.current_user is None and not self._finished:
-            # With allow_unauthenticated_access Jupyter lets everybody pass.
+            # With allow_unauthenticated_access Jupyter lets everybody through.
             self.turn_away()
         if self._finished:
             return
         if not self.identity_provider.auth_enabled:
             raise HTTPError(403, "this Jupyter server lets everybody in; cellwright wants a token or a password on it")
         self.check_request()
-        self._engine = await self._engine_or_why_not()
-        if self._announced() > self._engine.max_body:
+        self._engine = await self._load_engine()
+        if self._announced_size() > self._engine.max_body:
             raise self._too_large(self._engine)
-        # A server that is worked with through MCP only is not idle.
+        # A server that is used only through MCP is not idle.
         self.settings["api_last_activity"] = datetime.now(UTC)
 
     def _too_large(self, engine: "ExtensionEngine") -> HTTPError:
@@ -180,12 +180,12 @@ class EngineHandler(JsonHandler):
             413, f"the body is larger than {engine.max_body} bytes; send it in parts, or raise max_body in options"
         )
 
-    def _announced(self) -> int:
+    def _announced_size(self) -> int:
         announced = self.request.headers.get("Content-Length", "0")
         is_number = announced.isascii() and announced.isdigit() and len(announced) <= LONGEST_LENGTH
         return int(announced) if is_number else sys.maxsize
 
-    async def _engine_or_why_not(self) -> "ExtensionEngine":
+    async def _load_engine(self) -> "ExtensionEngine":
         try:
             return await self._load()
         except CellwrightError as error:
@@ -194,7 +194,7 @@ class EngineHandler(JsonHandler):
 
     def data_received(self, chunk: bytes) -> None:
         self._size += len(chunk)
-        # What is too much is refused when all of it was taken; it need not be kept.
+        # A body that is too large is refused after it was read; it need not be kept.
         if self._engine is not None and self._size <= self._engine.max_body:
             self._chunks.append(chunk)
 
@@ -214,7 +214,7 @@ class EngineHandler(JsonHandler):
             self._deadline = None
 
     def take_request(self) -> None:
-        """It is all here; say no if that was to be said."""
+        """The whole request has arrived: raise the refusal, if there is one."""
         self._has_whole_body = True
         self._end_deadline()
         if self._refusal is not None:
@@ -223,7 +223,7 @@ class EngineHandler(JsonHandler):
     async def pass_on(
         self, choose: "Callable[[ExtensionEngine], ASGIApp]", path: str = MCP_PATH, query: bytes = b""
     ) -> None:
-        """Let the app that `choose` names answer this request, as the caller whom Jupyter let in."""
+        """Let the app that `choose` returns answer this request, as the caller whom Jupyter let in."""
         self.take_request()
         assert self._engine is not None
         if self._size > self._engine.max_body:
@@ -232,26 +232,24 @@ class EngineHandler(JsonHandler):
         headers = [
             (name.lower().encode("latin-1"), value.encode("latin-1"))
             for name, value in self.request.headers.get_all()
-            if name.lower() not in KEPT_OUTSIDE
+            if name.lower() not in NOT_PASSED_ON
         ]
-        self.login_cookie = None if self.token_authenticated else self._cookie()
-        with self._engine.admitted.ticket(principal) as ticket, self._engine.staying.kept(self):
+        if not self.token_authenticated:
+            self.login_cookie = self.get_cookie(self.identity_provider.get_cookie_name(self))
+        with self._engine.admitted.ticket(principal) as ticket, self._engine.staying.watched(self):
             scope = scope_of(self, path, [*headers, *self._engine.way_in(ticket)], query)
             await answer_by(self, choose(self._engine), scope, b"".join(self._chunks), self.gone)
         if self._ended and not self._left:
             self.finish()  # pyright: ignore[reportUnknownMemberType]
-
-    def _cookie(self) -> str | None:
-        return self.get_cookie(self.identity_provider.get_cookie_name(self))
 
     def end(self) -> None:
         self._ended = True
         self.gone.set()
 
     async def still_in(self) -> bool:
-        """Asked as if the request came now: what Jupyter and its parts remember of it hangs on a handler, so by another one."""
+        """Whether the request would be let in if it came now. A new handler asks, because Jupyter stores its decision on the handler."""
         again = type(self)(self.application, self.request, engine=self._load)
-        # The new one has taken it.
+        # The new handler has taken over the callback.
         connection = cast("HTTP1Connection", self.request.connection)
         connection.set_close_callback(self.on_connection_close)
         again.leave_query_token_out()
@@ -262,19 +260,21 @@ class EngineHandler(JsonHandler):
         return (await principal_of(again, user)).may(Scope.READ)
 
     def leave_query_token_out(self) -> None:
-        """Where a token in the address is taken, it stays."""
+        """Routes that accept a token in the address change nothing here."""
 
 
 class ProgramHandler(EngineHandler):
-    """A route for programs, which give their token each time, in a header: what stands in an address is written to logs."""
+    """A route for programs. They send their token in a header each time, because addresses are written to logs."""
 
     def leave_query_token_out(self) -> None:
         for arguments in (self.request.arguments, self.request.query_arguments):
             if arguments.pop("token", None):
-                self._unknown = "a token in the address is not taken here; send it as a header, Authorization: Bearer …"
+                self._unknown_reason = (
+                    "a token in the address is not taken here; send it as a header, Authorization: Bearer …"
+                )
 
     def set_secure_cookie(self, *_name_and_value: object, **_options: object) -> None:
-        """Jupyter would answer every token with a login cookie: what a program keeps by itself would let it in without the token."""
+        """Set no cookie. Jupyter would answer every token with a login cookie, which would let a program in without its token."""
 
     def set_cors_headers(self) -> None:
         super().set_cors_headers()  # pyright: ignore[reportUnknownMemberType] - Jupyter's own is not typed
@@ -282,7 +282,7 @@ class ProgramHandler(EngineHandler):
 
     @allow_unauthenticated
     def options(self) -> None:
-        """What a browser asks before a page of another origin may call; Jupyter's settings say which may."""
+        """The CORS preflight. Jupyter's settings decide which origins may call."""
         self.take_request()
         self.set_header("Access-Control-Allow-Headers", CORS_HEADERS)
         self.set_header("Access-Control-Allow-Methods", CORS_METHODS)
@@ -322,7 +322,7 @@ class ToolsCallHandler(ProgramHandler):
 
 
 class PageHandler(EngineHandler):
-    """The page and what it asks for. Who is not logged in is sent to Jupyter's login for the page itself, and only for that."""
+    """The page and its requests. A person who is not logged in is redirected to Jupyter's login, for the page itself only."""
 
     SUPPORTED_METHODS = ("GET", "POST")
 
@@ -334,11 +334,11 @@ class PageHandler(EngineHandler):
     def turn_away(self) -> None:
         if self.request.method != "GET":
             super().turn_away()
-        # Back to this page and to no other: what the query says is not looked at.
+        # Always back to this page, whatever the query says.
         self.redirect(f"{self.get_login_url()}?{urlencode({'next': f'{self.base_url}cellwright/'})}")
 
     def check_xsrf_cookie(self) -> None:
-        # Reading needs no more than the login; the stranger is sent there, or refused, by what follows.
+        # Reading needs only the login; later checks redirect or refuse whoever is not logged in.
         if self.request.method == "POST":
             super().check_xsrf_cookie()
 
@@ -346,17 +346,17 @@ class PageHandler(EngineHandler):
         super().check_request()
         if self.request.method == "POST":
             return
-        asked_by = self.request.headers.get("Sec-Fetch-Site", "none")
-        if asked_by not in {"none", "same-origin"} and self.path_args != ["/"]:
-            # Reading changes nothing, and no other site can read the answer; it has no business here all the same.
+        fetch_site = self.request.headers.get("Sec-Fetch-Site", "none")
+        if fetch_site not in {"none", "same-origin"} and self.path_args != ["/"]:
+            # Reading changes nothing, and no other site could read the response, but none has a reason to ask.
             raise HTTPError(403, "this is for the page of this server, not for other sites")
 
     async def get(self, path: str) -> None:
         if path == "/":
             _ = self.xsrf_token  # sets the cookie that the page's requests have to repeat
-        # Jupyter takes tokens in the query: those stay outside.
-        given = parse_qsl(self.request.query, keep_blank_values=True)
-        query = urlencode([(name, value) for name, value in given if name != "token"])
+        # Jupyter accepts tokens in the query; they are not passed on.
+        pairs = parse_qsl(self.request.query, keep_blank_values=True)
+        query = urlencode([(name, value) for name, value in pairs if name != "token"])
         await self.pass_on(lambda engine: engine.protocol, path, query.encode())
 
     async def post(self, path: str) -> None:
@@ -364,7 +364,7 @@ class PageHandler(EngineHandler):
 
 
 class PageFolderHandler(JsonHandler):
-    """Relative addresses of the page need the slash."""
+    """Redirects to the page with a slash at its end, which its relative addresses need."""
 
     SUPPORTED_METHODS = ("GET",)
 

@@ -1,4 +1,4 @@
-"""How documents and kernels are reached from inside Jupyter: directly, or at the addresses that the traits name."""
+"""How documents and kernels are reached from inside Jupyter: directly, or at the addresses in the traits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,8 +38,8 @@ class Joined:
 
 
 def reach(server: ServerApp, settings: Settings) -> Connect:
-    """The way that the settings name, else `server` itself. An address that is none is a ConfigError, at once."""
-    # Nothing of the environment: there JUPYTER_TOKEN is this very server's own.
+    """The way to the servers that the settings name, or else to `server` itself. An invalid address is a ConfigError at once."""
+    # The environment is not used, because its JUPYTER_TOKEN belongs to this very server.
     documents = server_at(settings.document_url, DOCUMENTS, settings, {}) if settings.document_url else None
     kernels = server_at(settings.runtime_url, KERNELS, settings, {}) if settings.runtime_url else None
 

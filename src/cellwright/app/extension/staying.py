@@ -1,4 +1,4 @@
-"""Requests that stay open, for hours if they are streams: whether who made them is still let in is asked again and again."""
+"""Requests that stay open, for hours if they are streams. They are checked again and again: is their caller still let in?"""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -14,10 +14,10 @@ class OpenRequest(Protocol):
     """A request that is being answered."""
 
     login_cookie: str | None
-    """What Jupyter gave this browser at its login; None if it came with a token."""
+    """The cookie that Jupyter gave this browser at its login; None if the request came with a token."""
 
     def end(self) -> None:
-        """Say no more to whoever asked."""
+        """Send no more of the response."""
         ...
 
     async def still_in(self) -> bool:
@@ -32,35 +32,35 @@ class Staying:
         self._open: set[OpenRequest] = set()
 
     @contextmanager
-    def kept(self, request: OpenRequest) -> Generator[None]:
-        """End the request within seconds, should its maker not be let in any more while the block runs."""
+    def watched(self, request: OpenRequest) -> Generator[None]:
+        """While the block runs, end the request within seconds if its caller is not let in any more."""
         self._open.add(request)
         loop = asyncio.get_running_loop()
-        asking: set[asyncio.Task[None]] = set()
+        checks: set[asyncio.Task[None]] = set()
 
-        async def ask() -> None:
-            while await request.still_in():  # noqa: ASYNC110 - nobody tells of a token that was revoked
+        async def check() -> None:
+            while await request.still_in():  # noqa: ASYNC110 - there is no event for a revoked token
                 await asyncio.sleep(LOOK_AGAIN_SECONDS)
             request.end()
 
-        # Nearly every request is answered long before.
-        begin = loop.call_later(LOOK_AGAIN_SECONDS, lambda: asking.add(loop.create_task(ask())))
+        # Nearly every request is answered before this begins.
+        timer = loop.call_later(LOOK_AGAIN_SECONDS, lambda: checks.add(loop.create_task(check())))
         try:
             yield
         finally:
             self._open.discard(request)
-            begin.cancel()
-            for task in asking:
+            timer.cancel()
+            for task in checks:
                 task.cancel()
 
     def logged_out(self, cookie: str) -> None:
-        """End what was asked for with this login."""
+        """End the requests that were made with this login."""
         for request in tuple(self._open):
             if request.login_cookie == cookie:
                 request.end()
 
     def hear_of_logouts(self, provider: IdentityProvider) -> None:
-        """Jupyter's own logins are cookies that it does not remember, so that it forgets none: a logout is heard of when it happens."""
+        """Make the provider's logout call `logged_out`. Jupyter does not store its login cookies, so it cannot be asked later."""
         clear = cast("Callable[[Any], None]", provider.clear_login_cookie)
 
         def clear_and_tell(handler: Any) -> None:  # noqa: ANN401 - any of Jupyter's

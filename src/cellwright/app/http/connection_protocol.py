@@ -1,13 +1,14 @@
-"""A connection of a client: uvicorn's HTTP/1.1 on h11, with habits of our own. Each is here because something needs it:
+"""A client's connection: uvicorn's HTTP/1.1 on h11, changed where a promise of ours needs it:
 
-- Head and body of an answer leave together: `http:one-piece`. Apart they wake a waiting client twice, a fifth of what /health takes. In
-  the rows `call, wait` and `call, CPU` of `bench/run.py --only http` that is a hundredth, less than a run of them can tell.
-- What was written is sent before a client that has said all is let go: `http:half-closed`, as a consequence of the former.
-- Who is refused while they still send is listened to for a moment: `door:heard-out`.
-- The head of a request is not waited for without end: `adversarial:N8`, a head that drips.
-- Heads that can be read in two ways are refused, and told why: `door:heads`.
-- Silent connections make room for others, and where there is none left only what needs no token is answered: `door:silent`,
-  `door:address`, `limits:health`.
+- The head and the body of a response are sent together (`http:one-piece`). Sent apart they wake a waiting client twice, which is a
+  fifth of the time that /health takes. In the rows `call, wait` and `call, CPU` of `bench/run.py --only http` it is a hundredth, less
+  than one run of them can measure.
+- Because of that, pending output is sent before the connection of a client that has closed its side is closed (`http:half-closed`).
+- A client that is refused while it still sends is read from for a moment longer (`door:heard-out`).
+- The head of a request has a time limit (`adversarial:N8`, a head that drips).
+- Heads that two readers could read differently are refused with the reason (`door:heads`).
+- Silent connections are closed to make room for others. When there is no room left, only routes without a token are answered
+  (`door:silent`, `door:address`, `limits:health`).
 """
 
 import asyncio
@@ -24,22 +25,22 @@ HEAD_SECONDS = 10.0
 """How long the head of a request may take."""
 LISTEN_ON_SECONDS = 2.0
 LISTEN_ON_BYTES = 16 * 1024 * 1024
-"""How long, and to how much, who was refused is listened to."""
+"""How long, and how many bytes, we still read from a client that was refused."""
 MAX_HEAD = 64 * 1024
 
 
 class JoinedTransport:
-    """uvicorn's transport, with two habits of our own.
+    """uvicorn's transport with two changes.
 
-    What is written in one turn of the loop leaves at once: uvicorn writes head and body apart, and each of them wakes the client.
-    Who is refused while they still send is listened to for a moment: a connection that is closed before that loses the refusal.
+    Everything that is written in one turn of the loop is sent together: uvicorn writes head and body apart, and each wakes the client.
+    A client that is refused while it still sends is read from for a moment: if we closed at once, it would lose the refusal.
     """
 
     def __init__(self, transport: asyncio.Transport, still_sends: Callable[[], bool]) -> None:
         self._transport = transport
         self._still_sends = still_sends
         self._written: list[bytes] = []
-        self._left = LISTEN_ON_BYTES
+        self._unread_allowance = LISTEN_ON_BYTES
         self.ending = False
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the transport has
@@ -69,35 +70,35 @@ class JoinedTransport:
         self._transport.resume_reading()
         asyncio.get_running_loop().call_later(LISTEN_ON_SECONDS, self._transport.close)
 
-    def heard(self, data: bytes) -> None:
-        """More of what was refused."""
-        self._left -= len(data)
-        if self._left < 0:
+    def discard(self, data: bytes) -> None:
+        """Throw away more of a request that was refused; close the connection when it has been too much."""
+        self._unread_allowance -= len(data)
+        if self._unread_allowance < 0:
             self._transport.close()
 
 
 class ConnectionProtocol(H11Protocol):
-    """uvicorn's HTTP that does not wait for ever for the head of a request: nobody needs a token to begin one."""
+    """uvicorn's HTTP with a time limit for the head of a request, as no token is needed to begin one."""
 
-    everybody: Connections
-    """Set before the first connection. Of one that is too many only what needs no token is answered."""
+    all_connections: Connections
+    """Set before the first connection. A connection over the limit is answered only on routes that need no token."""
     _head_timer: asyncio.TimerHandle | None = None
-    _ours: JoinedTransport
+    _joined: JoinedTransport
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's own
         super().__init__(*args, **kwargs)
         self.conn = self._strict = StrictHttp(h11.SERVER, MAX_HEAD)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._ours = JoinedTransport(transport, self._still_sends)
-        super().connection_made(cast("asyncio.Transport", self._ours))
-        if not self.everybody.open(self, self.client[0] if self.client else ""):
+        self._joined = JoinedTransport(transport, self._still_sends)
+        super().connection_made(cast("asyncio.Transport", self._joined))
+        if not self.all_connections.open(self, self.client[0] if self.client else ""):
             self.app_state = {**self.app_state, FULL_KEY: True}
         self._wait_for_head()
 
     def cut(self) -> None:
         self.connections.discard(self)
-        self._ours.abort()
+        self._joined.abort()
 
     def send_400_response(self, msg: str) -> None:
         super().send_400_response(self._strict.objection or msg)
@@ -106,15 +107,15 @@ class ConnectionProtocol(H11Protocol):
         super().handle_events()
         cycle = self._cycle
         if cycle is not None and not cycle.more_body and not cycle.response_complete:
-            self.everybody.speaks(self)
+            self.all_connections.speaks(self)
 
     def on_response_complete(self) -> None:
-        self.everybody.falls_silent(self)
+        self.all_connections.falls_silent(self)
         super().on_response_complete()
 
     def data_received(self, data: bytes) -> None:
-        if self._ours.ending:
-            self._ours.heard(data)
+        if self._joined.ending:
+            self._joined.discard(data)
             return
         before = self.cycle
         super().data_received(data)
@@ -125,18 +126,18 @@ class ConnectionProtocol(H11Protocol):
             self._wait_for_head()
 
     def eof_received(self) -> None:
-        # Who has said all may still listen, and asyncio closes the connection after this.
-        self._ours.send()
+        # A client that has sent everything may still be reading, and asyncio closes the connection after this.
+        self._joined.send()
         super().eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
-        self.everybody.close(self)
+        self.all_connections.close(self)
         super().connection_lost(exc)
 
     @property
     def _cycle(self) -> RequestResponseCycle | None:
-        return self.cycle  # uvicorn's own type forgets that there is none at first
+        return self.cycle  # uvicorn's type does not say that it is None at first
 
     def _still_sends(self) -> bool:
         cycle = self._cycle

@@ -1,8 +1,8 @@
-"""Who is connected, who of them is silent, and heads of requests that two readers could read differently.
+"""The connections of a server, which of them are silent, and a strict reader of request heads.
 
-A connection is silent while nobody waits on it for the answer to a whole request: before its first request, between two, and while a head
-or a body still comes. Silent ones make room for others, those first that are of the address with the most of them. What is not silent has
-come in with a token, and is counted by caller in `turns`.
+A connection is silent while nobody waits on it for the response to a whole request: before its first request, between two requests, and
+while a head or a body is still arriving. Silent connections are closed to make room for others, beginning with the address that has the
+most of them. A connection that is not silent has presented a token, and is counted by caller in `turns`.
 """
 
 from collections import Counter
@@ -11,40 +11,40 @@ from typing import Protocol
 import h11
 
 SHARE = 0.75
-"""The part of all connections that one address may have: a proxy needs many, and others must not be kept out by one."""
+"""The share of all connections that one address may have: a proxy needs many, but must not keep others out."""
 HEAD_END = b"\r\n\r\n"
 
 
 class Connection(Protocol):
-    """What can be cut off."""
+    """A connection that can be cut off."""
 
     def cut(self) -> None:
-        """End it at once, whatever is still to be sent or read."""
+        """Close it at once, even if something is still to be sent or read."""
         ...
 
 
 class Connections:
     """All connections of a server, by the address that they come from."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._of_one = max(1, int(most * SHARE))
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._limit_of_address = max(1, int(limit * SHARE))
         self._addresses: dict[Connection, str] = {}
         self._counts: Counter[str] = Counter()
         self._silent: dict[str, dict[Connection, None]] = {}
-        """By address, in each the one first that has been silent for longest."""
+        """By address; the connection that has been silent for longest comes first."""
 
     def open(self, connection: Connection, address: str) -> bool:
-        """Take it in; whether it is served. If not, there is no silent one that could make room."""
-        room = True
-        if self._counts[address] >= self._of_one:
-            room = self._cut_one(address)
-        elif len(self._addresses) >= self._most:
-            room = self._cut_one(max(self._silent, key=lambda name: len(self._silent[name]), default=""))
+        """Count a new connection; whether there is room to serve it, if need be by closing a silent one."""
+        has_room = True
+        if self._counts[address] >= self._limit_of_address:
+            has_room = self._cut_longest_silent(address)
+        elif len(self._addresses) >= self._limit:
+            has_room = self._cut_longest_silent(max(self._silent, key=lambda name: len(self._silent[name]), default=""))
         self._addresses[connection] = address
         self._counts[address] += 1
         self.falls_silent(connection)
-        return room
+        return has_room
 
     def close(self, connection: Connection) -> None:
         address = self._addresses.pop(connection, None)
@@ -53,43 +53,43 @@ class Connections:
         self._counts[address] -= 1
         if not self._counts[address]:
             del self._counts[address]
-        self._unsilence(connection, address)
+        self._remove_silent(connection, address)
 
     def speaks(self, connection: Connection) -> None:
-        """A whole request has come: somebody waits for its answer."""
+        """A whole request has arrived: somebody waits for its response."""
         if connection in self._addresses:
-            self._unsilence(connection, self._addresses[connection])
+            self._remove_silent(connection, self._addresses[connection])
 
     def falls_silent(self, connection: Connection) -> None:
-        """From now on, unless it was already."""
+        """From now on the connection is silent, unless it was already."""
         if connection in self._addresses:
             self._silent.setdefault(self._addresses[connection], {}).setdefault(connection)
 
-    def _unsilence(self, connection: Connection, address: str) -> None:
-        others = self._silent.get(address)
-        if others is not None:
-            others.pop(connection, None)
-            if not others:
+    def _remove_silent(self, connection: Connection, address: str) -> None:
+        silent = self._silent.get(address)
+        if silent is not None:
+            silent.pop(connection, None)
+            if not silent:
                 del self._silent[address]
 
-    def _cut_one(self, address: str) -> bool:
-        others = self._silent.get(address)
-        if not others:
+    def _cut_longest_silent(self, address: str) -> bool:
+        silent = self._silent.get(address)
+        if not silent:
             return False
-        longest = next(iter(others))
+        longest = next(iter(silent))
         self.close(longest)
         longest.cut()
         return True
 
 
 class StrictHttp(h11.Connection):
-    """HTTP whose lines end in CR LF and are not folded, and whose bodies end in one place.
+    """HTTP whose lines end in CR LF and are not folded, and whose bodies have one unambiguous end.
 
-    h11 takes bare LF, folds and two ways to end a body as well; a proxy in front may read such a head as another one.
+    h11 also accepts bare LF, folded lines and two ways to end a body; a proxy in front may read such a head differently.
     """
 
     objection = ""
-    """What was wrong with the head of the last request."""
+    """What is wrong with the head of the last request; empty if nothing is."""
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         if self.their_state is h11.IDLE:

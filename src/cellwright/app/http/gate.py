@@ -1,8 +1,9 @@
-"""The one door for HTTP: who may come in, with what, how often. Pure ASGI: each concern is a middleware in a module of its own.
+"""The one entrance for HTTP requests. It is pure ASGI: each check is a middleware in a module of its own.
 
-In this order: Host, Origin, token, route, scope, turn, content type, size and pace of the body, scope of the tool. Only what passes all of
-it reaches the app behind, with its principal in the scope. Starlette's router finds the route first, as what is asked of a request hangs
-on where it goes; that there is none is said in its turn. A middleware refuses by raising a Refusal, which the outermost answers.
+The order is: Host, Origin, token, route, scope, turn, content type, size and pace of the body, scope of the tool. Only a request that
+passes all checks reaches the app behind, with its principal in the scope. Starlette's router finds the route first, because the checks
+depend on it; a missing route is reported only when its turn comes. A middleware refuses by raising a Refusal, which the outermost one
+turns into a response.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ from cellwright.core.types import Scope
 
 
 class Gate:
-    """Lets requests in to the routes behind it, or says why not."""
+    """Lets requests in to the routes behind it, or answers why not."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class Gate:
         self.routes = tuple(routes)
         self._calls = CallsUnderWay()
         order = [
-            Middleware(Refusals, observe),  # so that whoever says no further in is heard
+            Middleware(Refusals, observe),  # outermost: answers what the others refuse
             Middleware(HostAndOrigin, hosts, origins),  # Host, Origin
             Middleware(Draining, self._calls),
             Middleware(Preflights, origins),
@@ -56,14 +57,14 @@ class Gate:
             Middleware(TurnTaking, limits),  # turn
             Middleware(Bodies, limits, tool_scope, metadata_url),  # content type, size and pace, scope of the tool
         ]
-        way_in: ASGIApp = hand_over
-        for make, args, kwargs in reversed(order):
-            way_in = make(way_in, *args, **kwargs)
-        guarded = [GuardedRoute(route, way_in) for route in routes]
-        self._router = Router(guarded, redirect_slashes=False, default=way_in)
+        app: ASGIApp = run_route
+        for cls, args, kwargs in reversed(order):
+            app = cls(app, *args, **kwargs)
+        guarded = [GuardedRoute(route, app) for route in routes]
+        self._router = Router(guarded, redirect_slashes=False, default=app)
 
     def close(self) -> None:
-        """Let nobody else in; those who are in may finish."""
+        """Refuse new requests; those that were let in may finish."""
         self._calls.closing = True
 
     async def finished(self) -> None:
@@ -74,26 +75,26 @@ class Gate:
         if scope["type"] == "http":
             await self._router(scope, receive, send)
         elif scope["type"] == "websocket":
-            # There is no route for these: closed before they are accepted, whoever asks.
+            # No route takes WebSockets: they are closed before they are accepted.
             await receive()
             await WebSocketClose(1008)(scope, receive, send)
 
 
 class GuardedRoute(BaseRoute):
-    """A route as the router sees it: who asks for it comes to the gate, which finds it in the scope."""
+    """A route as the router sees it: it leads to the first middleware, which finds the real route in the scope."""
 
-    def __init__(self, route: Route, way_in: ASGIApp) -> None:
+    def __init__(self, route: Route, app: ASGIApp) -> None:
         self._route = route
-        self._way_in = way_in
+        self._app = app
 
     def matches(self, scope: AsgiScope) -> tuple[Match, AsgiScope]:
         match, details = self._route.matches(scope)
         return match, details if match is Match.NONE else {**details, ROUTE_KEY: self._route}
 
     async def handle(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        await self._way_in(scope, receive, send)
+        await self._app(scope, receive, send)
 
 
-async def hand_over(scope: AsgiScope, receive: Receive, send: Send) -> None:
-    """Everything was asked: the app of the route answers."""
+async def run_route(scope: AsgiScope, receive: Receive, send: Send) -> None:
+    """Behind all checks: the app of the route answers."""
     await scope[ROUTE_KEY].app(scope, receive, send)

@@ -1,7 +1,7 @@
-"""The headers of a request, each read in one way only.
+"""The headers of a request, read in one way only.
 
-Starlette gives the first of a header that stands twice. The server behind, or a proxy in front, may take the other one, so the gate
-reads them here once and hands them down: who may come in must not hang on which of two was read.
+If a header is repeated, starlette returns the first. The server behind the gate, or a proxy in front of it, may take the other one.
+So the gate reads the headers once, here, and passes them on: who is let in must not depend on which of two values was read.
 """
 
 from collections.abc import Mapping
@@ -11,36 +11,36 @@ from starlette.types import Scope as AsgiScope
 
 HEAD_KEY = "cellwright.head"
 ONCE = frozenset({"host", "origin", "authorization", "cookie", "content-length", "content-type", "content-encoding"})
-# By these the server behind chooses the era and the session: given twice, it and the gate could choose differently.
+# The server behind the gate chooses the era and the session by these. If one is repeated, it and the gate could choose differently.
 ROUTING = frozenset({"mcp-protocol-version", "mcp-session-id"})
 CREDENTIALS = frozenset({"authorization", "cookie"})
 
 
 def read_head(scope: AsgiScope) -> tuple[dict[str, str], str]:
-    """The headers by their names in lower case, and which of ROUTING is given twice. One of ONCE that is, is empty."""
+    """The headers by lower-case name, and which of ROUTING is repeated. A header of ONCE that is repeated counts as empty."""
     head: dict[str, str] = {}
-    twice = ""
+    repeated = ""
     for raw_name, raw_value in scope["headers"]:
         name = raw_name.decode("latin-1").lower()
-        again = name in head
-        head[name] = "" if again and name in ONCE else raw_value.decode("latin-1")
-        if again and name in ROUTING:
-            twice = name
-    return head, twice
+        is_repeated = name in head
+        head[name] = "" if is_repeated and name in ONCE else raw_value.decode("latin-1")
+        if is_repeated and name in ROUTING:
+            repeated = name
+    return head, repeated
 
 
 def head_of(scope: AsgiScope) -> Mapping[str, str]:
-    """What `read_head` read of this request."""
+    """The headers of this request, as `read_head` read them."""
     return cast("Mapping[str, str]", scope[HEAD_KEY])
 
 
 def without_credentials(scope: AsgiScope) -> AsgiScope:
-    """What lets the caller in stays at the door."""
+    """The scope without the headers that let the caller in: the app behind the gate does not get them."""
     raw = [pair for pair in scope["headers"] if pair[0].lower() not in {b"authorization", b"cookie"}]
     head = {name: value for name, value in head_of(scope).items() if name not in CREDENTIALS}
     return {**scope, "headers": raw, HEAD_KEY: head}
 
 
 def address_of(scope: AsgiScope) -> str:
-    """Where the request comes from; empty if that is not known."""
+    """The address that the request comes from; empty if unknown."""
     return str((scope.get("client") or ("",))[0])

@@ -1,4 +1,4 @@
-"""JWT bearer tokens of an OAuth issuer: signature, issuer, audience and times checked, algorithms fixed by us."""
+"""JWT bearer tokens of an OAuth issuer. Signature, issuer, audience and times are checked; the algorithms are fixed by us."""
 
 import json
 import logging
@@ -23,13 +23,13 @@ ALGORITHMS = {
 MAX_TOKEN_CHARS = 16_384
 REFRESH_SECONDS = 300.0
 ACCESS_TOKENS = frozenset({"at+jwt", "application/at+jwt", "jwt", "application/jwt"})
-"""What `typ` may say: an access token (RFC 9068), or nothing in particular. The same key signs logouts, events and more."""
+"""Allowed values of `typ`: an access token (RFC 9068), or a JWT of no particular kind. The same key signs logouts, events and more."""
 SCOPE_PREFIX = "cellwright:"
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
 class JwtVerifier:
-    """Checks tokens against the issuer's public keys, read again when a key is unknown, at most every five minutes."""
+    """Checks tokens against the issuer's public keys. An unknown key makes it read them again, at most every five minutes."""
 
     def __init__(self, issuer: str, audience: str, jwks: str) -> None:
         self._issuer = issuer
@@ -39,7 +39,7 @@ class JwtVerifier:
         self._read_at = time.monotonic()
 
     def verify(self, token: str) -> Principal | None:
-        """Who the token names, or None for whatever reason: one answer for all of them."""
+        """The principal that the token names; None if it is refused, whatever the reason."""
         if len(token) > MAX_TOKEN_CHARS:
             return None
         try:
@@ -56,7 +56,7 @@ class JwtVerifier:
                 options={"require": ["exp", "iss", "aud", "sub"]},
             )
         except (jwt.PyJWTError, TypeError, ValueError):
-            # The last two come from an algorithm that does not fit the key, such as another curve's.
+            # TypeError and ValueError mean that the algorithm does not fit the key, for example because it is another curve's.
             return None
         subject = claims.get("sub")
         return Principal(f"{self._issuer}|{subject}", _scopes(claims)) if isinstance(subject, str) and subject else None
@@ -67,7 +67,7 @@ class JwtVerifier:
             return None
         if kid not in self._keys and time.monotonic() - self._read_at > REFRESH_SECONDS:
             self._read_at = time.monotonic()
-            # In a thread: the event loop must not wait for somebody else's server. This token is refused; the next try finds its key.
+            # In a thread, because the event loop must not wait for another server. This token is refused; the next try finds its key.
             Thread(target=self._refresh, name="cellwright-jwks", daemon=True).start()
         return self._keys.get(kid)
 
@@ -84,15 +84,21 @@ def _is_for_access(header: dict[str, Any]) -> bool:
 
 
 def _scopes(claims: dict[str, Any]) -> frozenset[Scope]:
-    found: object = claims.get("scope", claims.get("scp", ""))
-    names = found.split() if isinstance(found, str) else cast("list[object]", found) if isinstance(found, list) else []
-    known = {scope.value for scope in Scope}
-    return frozenset(Scope(name) for raw in names if (name := str(raw).removeprefix(SCOPE_PREFIX)) in known)
+    claimed: object = claims.get("scope", claims.get("scp", ""))
+    names = (
+        claimed.split()
+        if isinstance(claimed, str)
+        else cast("list[object]", claimed)
+        if isinstance(claimed, list)
+        else []
+    )
+    known_names = {scope.value for scope in Scope}
+    return frozenset(Scope(name) for raw in names if (name := str(raw).removeprefix(SCOPE_PREFIX)) in known_names)
 
 
 def _load_keys(source: str) -> dict[str, jwt.PyJWK]:
     try:
-        rows = json.loads(_read(source))["keys"]
+        rows = json.loads(_jwks_text(source))["keys"]
         keys = {row["kid"]: jwt.PyJWK(row) for row in rows if row.get("kid") and row.get("kty") != "oct"}
     except (ValueError, KeyError, TypeError, AttributeError, jwt.PyJWTError) as error:
         raise ConfigError(
@@ -104,7 +110,7 @@ def _load_keys(source: str) -> dict[str, jwt.PyJWK]:
     return keys
 
 
-def _read(source: str) -> str:
+def _jwks_text(source: str) -> str:
     parts = urlsplit(source)
     if parts.scheme not in {"http", "https"}:
         try:
@@ -118,11 +124,11 @@ def _read(source: str) -> str:
     import httpx2  # noqa: PLC0415 - only where keys come from the network
 
     try:
-        answer = httpx2.get(source, timeout=10.0, follow_redirects=False)
-        answer.raise_for_status()
+        response = httpx2.get(source, timeout=10.0, follow_redirects=False)
+        response.raise_for_status()
     except httpx2.HTTPError as error:
         raise ConfigError(
             f"--jwt-jwks {without_credentials(source)} does not answer",
             hint="check the address, or save the keys to a file",
         ) from error
-    return answer.text
+    return response.text

@@ -1,4 +1,4 @@
-"""What the gate reads of a request that speaks MCP: its era, its tool, how much JSON it is. Loads nothing heavy."""
+"""What the gate reads of an MCP request: its era, its tool, and how much JSON it holds. Imports nothing heavy."""
 
 import json
 from collections.abc import Mapping
@@ -15,20 +15,20 @@ CORS_HEADERS = (
 CORS_METHODS = "GET, POST, DELETE"
 EXPOSED_HEADERS = "mcp-session-id, www-authenticate"
 ENCODED = "=?"
-"""So begins a header's value that is not written as it is."""
+"""The beginning of a header value that is encoded."""
 MOST_VALUES = 100_000
 DEEPEST = 100
-"""What a message may hold, however many bytes it may have: the parser lets nobody else work until it is done."""
+"""Limits of a message beside its bytes: nothing else can run while the parser is at work."""
 
 
 def is_stream(method: str, head: Mapping[str, str]) -> bool:
-    """Whether the answer is a stream that stays open by design: those are bounded as streams, not as calls under way."""
+    """Whether the response is a stream that stays open by design. Such streams have a limit of their own and do not count as calls."""
     listens = head.get("mcp-method") == "subscriptions/listen" and head.get("mcp-protocol-version") == MODERN
     return listens or (method == "GET" and EVENT_STREAM in head.get("accept", ""))
 
 
 def excess_of(body: bytes) -> str:
-    """Why this message is not parsed, as the end of a sentence ("it has …"), with what to do; empty if it may be."""
+    """Why this message must not be parsed, as the end of a sentence ("it has …") with advice; empty if it may be parsed."""
     excess = JsonBounds(len(body), MOST_VALUES, DEEPEST).excess(body)
     if not excess:
         return ""
@@ -39,18 +39,18 @@ def called_tool(head: Mapping[str, str], body: bytes) -> str | None:
     """The tool that this request calls; None if it does something else."""
     name = head.get("mcp-name", "")
     if head.get("mcp-protocol-version") == MODERN and "mcp-method" in head and not name.startswith(ENCODED):
-        # In this era the headers must say what the body says: the server behind refuses what does not.
+        # In this era the headers must agree with the body; the server behind the gate refuses requests where they do not.
         return name if head["mcp-method"] == "tools/call" else None
     if b"tools/call" not in body and b"\\" not in body:
         return None
     try:
         message: object = json.loads(body)
     except (ValueError, RecursionError):
-        return None  # not ours to judge: the protocol answers malformed bodies
-    return _named(message)
+        return None  # the protocol answers malformed bodies itself
+    return _tool_in(message)
 
 
-def _named(message: object) -> str | None:
+def _tool_in(message: object) -> str | None:
     if not isinstance(message, dict):
         return None
     request = cast("dict[str, object]", message)

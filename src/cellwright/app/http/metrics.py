@@ -1,4 +1,4 @@
-"""Counters for Prometheus, in its text format. Small enough to need no library."""
+"""Counters in the text format of Prometheus. It is small enough to need no library."""
 
 import time
 from collections import Counter
@@ -8,7 +8,7 @@ BUCKETS = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0)
 
 
 class Metrics:
-    """What happened since the start: HTTP answers by status, tool calls by outcome and duration."""
+    """Counts since the start: HTTP responses by status, tool calls by outcome and duration."""
 
     def __init__(self, version: str, running_tasks: Callable[[], int] = lambda: 0) -> None:
         self._version = version
@@ -30,7 +30,7 @@ class Metrics:
                 self._buckets[tool, bound] += 1
 
     def text(self) -> str:
-        """Everything, for `/metrics`."""
+        """The body of `/metrics`."""
         lines = [
             "# TYPE cellwright_info gauge",
             f'cellwright_info{{version="{self._version}"}} 1',

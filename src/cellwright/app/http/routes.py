@@ -1,4 +1,4 @@
-"""A route, with who may use it. One without a declared scope cannot be written down."""
+"""A route that declares who may use it. A route without a declared scope cannot be created."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ ROUTE_KEY = "cellwright.route"
 
 
 class Route(routing.Route):
-    """A path, what it answers to, and who may use it: a scope, or OPEN, said out loud."""
+    """A path, its methods, and who may use it: callers with a scope, or explicitly everybody (OPEN)."""
 
     methods: set[str]
 
@@ -30,13 +30,13 @@ class Route(routing.Route):
     ) -> None:
         """`endpoint` is a function of a request, or an object that is an ASGI app.
 
-        `visits`: a person's cookie lets in as well as a token; said of the page's own routes only.
-        `protocol`: MCP is spoken here, so who is refused hears it in the protocol's own way.
+        `visits`: the cookie of a person's visit is accepted as well as a token; only for the page's own routes.
+        `protocol`: this route speaks MCP, so refusals are sent as errors of the protocol.
         """
         if not isinstance(needs, Scope) and needs != OPEN:
             raise ValueError(f"route {path} declares neither a scope nor OPEN")
         super().__init__(path, endpoint)
-        # As they are given: starlette would add HEAD to GET, and take a path with a slash at its end for another one.
+        # Exactly as declared: starlette would add HEAD to GET, and treat a path with a slash at its end as another path.
         self.methods = set(methods)
         self.path_regex = re.compile(rf"{re.escape(path.rstrip('/'))}/*\Z")
         self.needs = needs
@@ -45,5 +45,5 @@ class Route(routing.Route):
 
 
 def route_of(scope: AsgiScope) -> Route | None:
-    """The route that this request asks for, by its path alone; None if there is no such path."""
+    """The route of this request, found by its path alone; None if there is no such path."""
     return cast("Route | None", scope.get(ROUTE_KEY))

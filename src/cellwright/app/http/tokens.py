@@ -1,6 +1,6 @@
-"""Bearer tokens of our own: made once, shown once, kept as hashes.
+"""Our own bearer tokens: created once, shown once, stored as hashes.
 
-A token is `cw_<id>_<secret>`. The secret has 256 random bits, so a plain SHA-256 is enough: there is nothing to guess.
+A token is `cw_<id>_<secret>`. The secret has 256 random bits, so a plain SHA-256 is enough: it cannot be guessed.
 """
 
 import base64
@@ -31,7 +31,7 @@ PREFIX = "cw_"
 
 @dataclass(frozen=True)
 class StoredToken:
-    """What is kept of a token: everything but its secret."""
+    """A token as it is stored: everything but its secret."""
 
     id: str
     name: str
@@ -45,18 +45,18 @@ class StoredToken:
 
 
 def parse_scopes(text: str) -> frozenset[Scope]:
-    """`read,write` as scopes; an unknown one is refused with the nearest."""
+    """The scopes in a text such as `read,write`. The error for an unknown name suggests the nearest one."""
     names = [name.strip() for name in text.split(",") if name.strip()]
-    known = [scope.value for scope in Scope]
+    scope_names = [scope.value for scope in Scope]
     for name in names:
-        if name not in known:
-            meant = nearest(name, known)
+        if name not in scope_names:
+            suggestion = nearest(name, scope_names)
             raise ConfigError(
                 f"there is no scope {name!r}",
-                hint=f"did you mean {meant!r}?" if meant else f"scopes: {', '.join(known)}",
+                hint=f"did you mean {suggestion!r}?" if suggestion else f"scopes: {', '.join(scope_names)}",
             )
     if not names:
-        raise ConfigError("a token needs at least one scope", hint=f"scopes: {', '.join(known)}")
+        raise ConfigError("a token needs at least one scope", hint=f"scopes: {', '.join(scope_names)}")
     return frozenset(Scope(name) for name in names)
 
 
@@ -65,20 +65,20 @@ def _digest(token: str) -> str:
 
 
 class TokenStore:
-    """The tokens in one state folder. Reads the file again whenever it changed, so revoking works at once."""
+    """The tokens in one state folder. The file is read again whenever it has changed, so revoking works at once."""
 
     def __init__(self, state_dir: Path, clock: Clock = time.time) -> None:
         self._file = state_dir / FILE_NAME
         self._clock = clock
-        self._seen: tuple[int, int, int] | None = None
+        self._read_version: tuple[int, int, int] | None = None
         self._tokens: dict[str, StoredToken] = {}
 
     def create(self, name: str, scopes: frozenset[Scope], lifetime: float | None = None) -> tuple[StoredToken, Secret]:
-        """A new token: what is kept, and the secret that is shown this once. Conflict if one has the name already."""
-        if same := [token for token in self.list() if token.name == name]:
+        """Create a token. Returns what is stored, and the secret, which is shown only this once. Conflict if the name is taken."""
+        if namesakes := [token for token in self.list() if token.name == name]:
             raise Conflict(
-                f"a token is called {name!r} already, with the id {same[0].id}",
-                hint=f"choose another name, or `cellwright token revoke {same[0].id}` first",
+                f"a token is called {name!r} already, with the id {namesakes[0].id}",
+                hint=f"choose another name, or `cellwright token revoke {namesakes[0].id}` first",
             )
         identity = base64.b32encode(secrets.token_bytes(5)).decode().lower()
         token = f"{PREFIX}{identity}_{secrets.token_urlsafe(32)}"
@@ -92,12 +92,12 @@ class TokenStore:
         return sorted(self._load().values(), key=lambda token: token.created)
 
     def revoke(self, identity: str) -> StoredToken:
-        """Forget a token, by id or by its name if only one has it."""
+        """Delete a token by its id, or by its name if only one token has that name."""
         tokens = self._load()
         matching = [token for token in tokens.values() if identity in {token.id, token.name}]
         if not matching:
-            known = ", ".join(f"{token.id} ({token.name})" for token in tokens.values()) or "none"
-            raise NotFound(f"no token has the id or name {identity!r}", hint=f"known tokens: {known}")
+            all_tokens = ", ".join(f"{token.id} ({token.name})" for token in tokens.values()) or "none"
+            raise NotFound(f"no token has the id or name {identity!r}", hint=f"known tokens: {all_tokens}")
         if len(matching) > 1:
             ids = ", ".join(token.id for token in matching)
             raise Conflict(f"{len(matching)} tokens are called {identity!r}", hint=f"give the id of one: {ids}")
@@ -105,12 +105,12 @@ class TokenStore:
         return matching[0]
 
     def verify(self, token: str) -> Principal | None:
-        """Who this token is, or None: unknown, wrong, revoked and expired look the same and cost the same."""
+        """The principal of this token, or None. Unknown, wrong, revoked and expired tokens look the same and take the same time."""
         identity = token.removeprefix(PREFIX).partition("_")[0]
         try:
             stored = self._load().get(identity)
         except ConfigError as error:
-            # While serving, a damaged file must not take the other ways in down with it.
+            # While serving, a damaged file must not disable the other verifiers.
             log_event("token_file_unusable", level=logging.ERROR, error=error.code, path=self._file.name)
             stored = None
         digest = _digest(token)
@@ -121,20 +121,20 @@ class TokenStore:
 
     def _load(self) -> dict[str, StoredToken]:
         try:
-            found = os.stat(self._file)  # noqa: PTH116 - on the path of every request, and twice as fast
+            status = os.stat(self._file)  # noqa: PTH116 - every request comes here, and this is twice as fast as pathlib
         except FileNotFoundError:
-            self._seen, self._tokens = None, {}
+            self._read_version, self._tokens = None, {}
             return self._tokens
-        seen = (found.st_mtime_ns, found.st_size, found.st_ino)
-        if seen != self._seen:
+        version = (status.st_mtime_ns, status.st_size, status.st_ino)
+        if version != self._read_version:
             self._tokens = _tokens_in(self._file)
-            self._seen = seen
+            self._read_version = version
         return self._tokens
 
     def _save(self, tokens: dict[str, StoredToken]) -> None:
         private_folder(self._file.parent)
         replace_file(self._file, json.dumps([asdict(token) for token in tokens.values()], indent=1).encode())
-        self._seen = None
+        self._read_version = None
 
 
 def _tokens_in(file: Path) -> dict[str, StoredToken]:
@@ -148,18 +148,18 @@ def _tokens_in(file: Path) -> dict[str, StoredToken]:
 
 
 def serve_token(state_dir: Path) -> Secret:
-    """The token of a loopback server that was given none: made once, then the same at every start."""
+    """The token of a loopback server for which none was configured: created once, then the same at every start."""
     file = private_folder(state_dir) / SERVE_FILE
-    # One that others could read may be known to them: then a new one is made.
-    if file.is_file() and trusted_file(file) and (kept := file.read_text(encoding="utf-8").strip()):
-        return Secret(kept)
+    # If others could read the file they may know the token, so a new one is created.
+    if file.is_file() and trusted_file(file) and (text := file.read_text(encoding="utf-8").strip()):
+        return Secret(text)
     token = f"{PREFIX}{secrets.token_urlsafe(32)}"
     replace_file(file, f"{token}\n".encode())
     return Secret(token)
 
 
 class OneToken:
-    """A verifier for the single token given by a setting: every scope."""
+    """A verifier for the single token from a setting, which has every scope."""
 
     def __init__(self, token: Secret) -> None:
         self._digest = _digest(token.reveal())

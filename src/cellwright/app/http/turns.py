@@ -1,8 +1,9 @@
-"""When a request may begin: at once, after a moment in its caller's line, or not at all.
+"""When a request may begin: at once, after a wait in its caller's line, or not at all.
 
-Every caller has a line of its own, so that nobody waits for somebody else's requests. In a line the sources (sessions, else addresses)
-take turns, so that a client which sends hundreds at once does not hold up another with the same token. Requests count while they are
-short; what lasts longer, and what is a stream from the beginning, is counted apart and never stands in the way of a request.
+Every caller has a line of its own, so that nobody waits for another caller's requests. Within a line the sources (sessions, or else
+addresses) take turns, so that a client which sends hundreds of requests at once does not delay another client with the same token. A
+request counts as a request while it is short. Long requests, and streams from their beginning, are counted apart and never block a
+request.
 """
 
 import asyncio
@@ -17,9 +18,9 @@ from cellwright.app.http.refusal import Refusal
 from cellwright.app.settings import Settings
 
 RATE_ELSEWHERE = 100.0
-"""Requests a second of one caller where others than this machine can reach us and the operator has said nothing."""
+"""Requests a second for each caller, where other machines can reach us and the operator has set nothing."""
 SHORT_SECONDS = 1.0
-"""A request that lasts longer is a long call: it gives its place to the next and counts as a stream."""
+"""A request that takes longer is a long call: it gives its place to the next request and counts as a stream."""
 MOST_WAITING = 1_000
 MOST_WAITING_BYTES = 64 * 1024 * 1024
 MAX_LINES = 10_000
@@ -51,7 +52,7 @@ class TurnLimits:
     most_waiting: int = MOST_WAITING
 
     def within(self, connections: int) -> Self:
-        """The same where there may be so many connections in all: one caller never has all of them."""
+        """These limits on a server with so many connections, of which one caller never has all."""
         return replace(
             self,
             max_streams=max(1, min(self.max_streams, connections // 2)),
@@ -83,7 +84,7 @@ class TokenBucket:
         self._level, self._since = float(burst), now
 
     def seconds_to_next(self, now: float) -> float:
-        """How long until one may be taken."""
+        """Seconds until the next token is there."""
         if not self._rate:
             return 0.0
         self._level = min(self._burst, self._level + (now - self._since) * self._rate)
@@ -91,29 +92,29 @@ class TokenBucket:
         return max(0.0, (1 - self._level) / self._rate)
 
     def take(self, now: float) -> bool:
-        """Take one, if there is one now."""
+        """Take a token, if there is one; whether there was."""
         if self.seconds_to_next(now) > 0:
             return False
         self._level -= 1
         return True
 
     def is_full(self, now: float) -> bool:
-        """Whether it is as good as new."""
+        """Whether it holds as many tokens as a new one."""
         self.seconds_to_next(now)
         return not self._rate or self._level >= self._burst
 
 
 class Buckets:
-    """Token buckets by key. The longest unused is forgotten first."""
+    """Token buckets by key. The bucket that was not used for longest is dropped first."""
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._burst, self._clock = rate, burst, clock
         self._buckets: dict[str, TokenBucket] = {}
 
     def take(self, key: str) -> bool:
-        """Whether one more is allowed now."""
+        """Whether one more request is allowed now."""
         now = self._clock()
-        # Re-inserted at the end, so the first keys are the longest unused.
+        # Inserted again at the end, so the first keys are those that were not used for longest.
         bucket = self._buckets[key] = self._buckets.pop(key, None) or TokenBucket(self._rate, self._burst, now)
         if len(self._buckets) > MAX_LINES:
             del self._buckets[next(iter(self._buckets))]
@@ -121,7 +122,7 @@ class Buckets:
 
 
 class Turn:
-    """A request or stream that was let in. Whoever has it must `end` it."""
+    """A request or stream that was let in. Its holder must call `end`."""
 
     __slots__ = ("_line", "began")
 
@@ -141,16 +142,16 @@ class _Waiting:
 
 
 class Line:
-    """The requests of one caller: those that are served, those that wait, and its streams."""
+    """The requests of one caller: those that are being served, those that wait, and the streams."""
 
     def __init__(self, limits: TurnLimits, clock: Callable[[], float], on_idle: Callable[[], None]) -> None:
         self._limits, self._clock, self._on_idle = limits, clock, on_idle
         self._bucket = TokenBucket(limits.rate, limits.burst, clock())
         self._served: dict[Turn, None] = {}
-        """By the time they began."""
+        """In the order in which they began."""
         self._streams: set[Turn] = set()
         self._waiting: dict[str, deque[_Waiting]] = {}
-        """By source, the one whose turn it is first."""
+        """By source; the source whose turn it is comes first."""
         self._waiting_count = self._waiting_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -159,18 +160,22 @@ class Line:
         return not (self._served or self._streams or self._waiting)
 
     def is_as_new(self) -> bool:
-        """Whether nothing is lost if this line is forgotten."""
+        """Whether nothing is lost if this line is dropped."""
         return self.is_idle and self._bucket.is_full(self._clock())
 
-    async def join(self, source: str, size: int, left: Callable[[], Awaitable[None]], *, is_stream: bool) -> Turn:
-        """A turn, or a Refusal that says what to do. `left` returns when the client has gone away."""
+    async def join(
+        self, source: str, size: int, client_left: Callable[[], Awaitable[None]], *, is_stream: bool
+    ) -> Turn:
+        """Wait for a turn, or raise a Refusal that says what to do. `client_left` returns when the client has gone away."""
         if is_stream and len(self._streams) >= self._limits.max_streams:
             raise self._too_many_streams()
         if not self._waiting and self._seconds_to_next(is_stream=is_stream) == 0:
             return self._begin(is_stream=is_stream)
         if self._waiting_count >= self._limits.most_waiting or self._waiting_bytes + size > MOST_WAITING_BYTES:
             raise self._too_many()
-        return await self._wait(_Waiting(source, size, is_stream, asyncio.get_running_loop().create_future()), left)
+        return await self._wait(
+            _Waiting(source, size, is_stream, asyncio.get_running_loop().create_future()), client_left
+        )
 
     def leave(self, turn: Turn) -> None:
         self._served.pop(turn, None)
@@ -179,15 +184,16 @@ class Line:
         if self.is_idle:
             self._on_idle()
 
-    async def _wait(self, waiting: _Waiting, left: Callable[[], Awaitable[None]]) -> Turn:
+    async def _wait(self, waiting: _Waiting, client_left: Callable[[], Awaitable[None]]) -> Turn:
         self._waiting.setdefault(waiting.source, deque()).append(waiting)
         self._waiting_count += 1
         self._waiting_bytes += waiting.size
         self._advance()
-        leaving = asyncio.ensure_future(left())
-        either = {waiting.turn, leaving}
+        leaving = asyncio.ensure_future(client_left())
         try:
-            await asyncio.wait(either, timeout=self._limits.max_wait, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                {waiting.turn, leaving}, timeout=self._limits.max_wait, return_when=asyncio.FIRST_COMPLETED
+            )
         except asyncio.CancelledError:
             if waiting.turn.done():
                 waiting.turn.result().end()
@@ -196,7 +202,7 @@ class Line:
             leaving.cancel()
             if not waiting.turn.done():
                 self._take_out(waiting)
-                self._advance()  # who comes next may be a stream, which needs less
+                self._advance()  # the next in line may be a stream, which needs less
                 if self.is_idle:
                     self._on_idle()
         if waiting.turn.done():
@@ -204,29 +210,29 @@ class Line:
         raise Refusal(400, "the client left before its turn") if leaving.done() else self._too_many()
 
     def _take_out(self, waiting: _Waiting) -> None:
-        others = self._waiting[waiting.source]
-        others.remove(waiting)
-        if not others:
+        queue = self._waiting[waiting.source]
+        queue.remove(waiting)
+        if not queue:
             del self._waiting[waiting.source]
         self._waiting_count -= 1
         self._waiting_bytes -= waiting.size
 
     def _advance(self) -> None:
-        """Let in who may come in now, the sources in turn, and look again when the next one may."""
+        """Let in everything that may begin now, taking the sources in turn, and come back when the next one may begin."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         while self._waiting:
-            source, others = next(iter(self._waiting.items()))
-            waiting = others[0]
+            source, queue = next(iter(self._waiting.items()))
+            waiting = queue[0]
             seconds = self._seconds_to_next(is_stream=waiting.is_stream)
             if seconds is None:
-                return  # whoever leaves next looks again
+                return  # the next turn that ends calls this again
             if seconds > 0:
                 self._timer = asyncio.get_running_loop().call_later(seconds, self._advance)
                 return
             self._take_out(waiting)
-            if others:
+            if queue:
                 self._waiting[source] = self._waiting.pop(source)
             waiting.turn.set_result(self._begin(is_stream=waiting.is_stream))
 
@@ -241,21 +247,21 @@ class Line:
         return turn
 
     def _seconds_to_next(self, *, is_stream: bool) -> float | None:
-        """How long until the next may begin; None if that is not known before another one ends."""
+        """Seconds until the next one may begin; None if that depends on when another one ends."""
         now = self._clock()
-        to_token = self._bucket.seconds_to_next(now)
+        seconds_to_token = self._bucket.seconds_to_next(now)
         if is_stream or len(self._served) < self._limits.max_in_flight:
-            return to_token
+            return seconds_to_token
         if len(self._streams) >= self._limits.max_streams:
             return None
-        longest = next(iter(self._served))
-        to_place = longest.began + SHORT_SECONDS - now
-        if to_place > 0:
-            return max(to_place, to_token)
-        # A long call from now on.
-        del self._served[longest]
-        self._streams.add(longest)
-        return to_token
+        oldest = next(iter(self._served))
+        seconds_to_place = oldest.began + SHORT_SECONDS - now
+        if seconds_to_place > 0:
+            return max(seconds_to_place, seconds_to_token)
+        # The oldest request is a long call from now on.
+        del self._served[oldest]
+        self._streams.add(oldest)
+        return seconds_to_token
 
     def _too_many(self) -> Refusal:
         limits = self._limits
@@ -290,20 +296,20 @@ class Turns:
         return len(self._lines)
 
     async def join(
-        self, caller: str, source: str, size: int, left: Callable[[], Awaitable[None]], *, is_stream: bool
+        self, caller: str, source: str, size: int, client_left: Callable[[], Awaitable[None]], *, is_stream: bool
     ) -> Turn:
         """A turn for a request of `size` bytes of this caller; see `Line.join`."""
         line = self._lines.pop(caller, None) or Line(self._limits, self._clock, lambda: self._forget(caller))
-        # Re-inserted at the end, so the first are the longest unused.
+        # Inserted again at the end, so the first lines are those that were not used for longest.
         self._lines[caller] = line
         if len(self._lines) > MAX_LINES:
             idle = next((name for name, line in self._lines.items() if line.is_idle and name != caller), None)
             if idle is not None:
                 del self._lines[idle]
-        return await line.join(source, size, left, is_stream=is_stream)
+        return await line.join(source, size, client_left, is_stream=is_stream)
 
     def _forget(self, caller: str) -> None:
-        """An idle line knows only what its caller used of the rate: forgotten as soon as that is of no account."""
+        """Drop an idle line if its bucket is full again: it holds nothing else that matters."""
         line = self._lines.get(caller)
         if line is not None and line.is_as_new():
             del self._lines[caller]

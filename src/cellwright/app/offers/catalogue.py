@@ -1,6 +1,6 @@
 """Which tools are offered: a pure function of the settings, the caller's scopes and, over HTTP, the request's own wish.
 
-No door without a sign: a tool that exists but is not offered says by what it is off and how it is switched on.
+A call of a tool that exists but is not offered is answered with what switched it off and how it is switched on.
 """
 
 import json
@@ -21,17 +21,17 @@ CORE = "core"
 DEFAULT = "default"
 GROUPS = (ALL, COMPACT, CORE, DEFAULT)
 MIRRORED = "x-mcp-header"
-"""What marks an argument that clients repeat in a header."""
-# How a request over HTTP chooses for itself.
+"""The key that marks an argument which clients repeat in a header."""
+# Headers by which an HTTP request chooses tools for itself.
 TOOLSETS_HEADER = "X-MCP-Toolsets"
 TOOLS_HEADER = "X-MCP-Tools"
 EXCLUDE_HEADER = "X-MCP-Exclude-Tools"
 READONLY_HEADER = "X-MCP-Readonly"
 
-# What a client gets that asks for nothing, and the smallest set that is still useful. Budgets: tests/app/offers/test_catalogue.py.
+# What a client gets by default, and the smallest set that is still useful. Budgets: tests/app/offers/test_catalogue.py.
 DEFAULT_TOOLSETS = ("workspace", "notebooks", "editing", "kernels", "proposals")
 CURRENT_NOTEBOOK = "cells"
-"""The toolset that works on a current notebook: among the default ones where there is one."""
+"""The toolset that works on a current notebook. It is among the default ones where there is such a notebook."""
 CORE_TOOLS = (
     "workspace_status",
     "list_nbs",
@@ -49,7 +49,7 @@ CORE_TOOLS = (
     "cancel_execution",
 )
 
-# What `compact` does without, each with what does the same there: older names, and conversions of one part alone.
+# Tools that `compact` leaves out, each with the tool that does the same: older names, and conversions of one part alone.
 TWINS = {
     "list_notebook": "list_nbs",
     "use_notebook": "create_nb",
@@ -104,12 +104,12 @@ class OfferedTool:
 
     @cached_property
     def signature(self) -> Signature:
-        """Read when it is first needed: most tools are not offered to most clients, and each costs a millisecond of the start."""
+        """Computed when it is first needed: most tools are not offered to most clients, and each takes a millisecond."""
         return signature_of(self.tool.function)
 
     @cached_property
     def schema_with_headers(self) -> dict[str, Any] | None:
-        """The input schema if some argument is repeated in a header. The SDK walks what it is given at every call."""
+        """The input schema if an argument is repeated in a header, else None: the SDK walks the schema at every call."""
         schema = self.signature.input_schema
         return schema if MIRRORED in json.dumps(schema) else None
 
@@ -128,7 +128,7 @@ class Catalogue:
     def __init__(
         self, toolsets: Sequence[Toolset], chosen: Selection, default: Sequence[str] = DEFAULT_TOOLSETS
     ) -> None:
-        """`default` is what the group of that name means."""
+        """`default` are the toolsets of the group of that name."""
         self.toolsets = tuple(toolsets)
         self._tools = {
             tool.name: OfferedTool(tool, toolset.name, toolset.service, toolset.failure)
@@ -140,13 +140,13 @@ class Catalogue:
         self._default = tuple(default)
         self._check(chosen, ConfigError)
         self._offered = lru_cache(maxsize=256)(self._compute)
-        # What a request with every scope could get: all but what the operator ruled out.
+        # Every tool that a request with all scopes could get: all but those that the operator ruled out.
         everything = Selection((ALL,)) if self._may_be_widened else None
         self._needed = {tool.name: tool.tool.effect.scope for tool in self._compute(frozenset(Scope), everything)}
 
     @property
     def _may_be_widened(self) -> bool:
-        """The operator's own choice is a bound that a request cannot relax; the mere default is not."""
+        """Whether requests may ask for more toolsets. They may if the operator left the default, which is no choice."""
         return self._chosen.toolsets == (DEFAULT,)
 
     def offered(self, principal: Principal, wish: Selection | None = None) -> tuple[OfferedTool, ...]:
@@ -154,113 +154,116 @@ class Catalogue:
         return self._offered(principal.scopes, wish)
 
     def names(self, principal: Principal) -> dict[str, list[str]]:
-        """The same by their toolsets."""
-        found: dict[str, list[str]] = {}
+        """The names of these tools by toolset."""
+        names: dict[str, list[str]] = {}
         for tool in self.offered(principal):
-            found.setdefault(tool.toolset, []).append(tool.name)
-        return found
+            names.setdefault(tool.toolset, []).append(tool.name)
+        return names
 
     def find(self, name: str, principal: Principal, wish: Selection | None = None) -> OfferedTool:
-        """The tool of this name if it is offered; else why it is not, or which name was meant."""
+        """The tool of this name if it is offered. Otherwise an error says why it is not, or suggests a name."""
         real = self._aliases.get(name, name)
         for offered in self._offered(principal.scopes, wish):
             if offered.name == real:
                 return offered
-        known = self._tools.get(real)
-        raise self._unknown(name, principal, wish) if known is None else self._why_off(known, name, wish)
+        tool = self._tools.get(real)
+        raise self._unknown(name, principal, wish) if tool is None else self._why_off(tool, name, wish)
 
     def off(self, principal: Principal, wish: Selection | None = None) -> str:
-        """What this caller is not offered and by what, in one line; empty if everything is on."""
+        """One line that says what this caller is not offered, and why; empty if everything is on."""
         chosen = self._chosen
-        named = self._named_for(wish)
+        named_tools = self._named_for(wish)
         parts: list[str] = []
-        closed, some = self._toolsets_without(named)
-        ask = self._how_to_switch_on("NAME")
-        parts += [f"toolsets {', '.join(closed)}: {ask}"] if closed else []
-        parts += [f"some tools of {', '.join(some)}: {ask}"] if some else []
-        if excluded := sorted(self._real(chosen.exclude_tools)):
+        closed_toolsets, partial_toolsets = self._toolsets_without(named_tools)
+        switch_on = self._how_to_switch_on("NAME")
+        parts += [f"toolsets {', '.join(closed_toolsets)}: {switch_on}"] if closed_toolsets else []
+        parts += [f"some tools of {', '.join(partial_toolsets)}: {switch_on}"] if partial_toolsets else []
+        if excluded := sorted(self._real_names(chosen.exclude_tools)):
             parts.append(f"{', '.join(excluded)}: by --exclude-tools")
         if chosen.read_only or (wish is not None and wish.read_only):
             parts.append(
                 f"tools that change or run something: by {'--read-only' if chosen.read_only else READONLY_HEADER}"
             )
         else:
-            effects = {self._tools[name].tool.effect for name in named} - self._effects_of(principal)
+            allowed = {effect for effect in Effect if principal.may(effect.scope)}
+            effects = {self._tools[name].tool.effect for name in named_tools} - allowed
             missing = sorted(effect.scope.value for effect in effects)
             parts += [f"tools that need {' or '.join(missing)}: your token lacks the scope"] if missing else []
         return "; ".join(parts)
 
     def closed_toolsets(self) -> list[str]:
-        """The toolsets that are off for everybody who asks for nothing."""
+        """The toolsets that are off for requests that make no choice."""
         return self._toolsets_without(self._named_for(None))[0]
 
-    def _toolsets_without(self, named: AbstractSet[str]) -> tuple[list[str], list[str]]:
-        """Toolsets of which nothing is named, and those of which only a part is."""
+    def _toolsets_without(self, named_tools: AbstractSet[str]) -> tuple[list[str], list[str]]:
+        """Toolsets of which no tool is named, and those of which only some are."""
         members: dict[str, set[str]] = {}
         for name, offered in self._tools.items():
             members.setdefault(offered.toolset, set()).add(name)
-        ruled_out = self._real(self._chosen.exclude_tools)
-        closed = [toolset for toolset, tools in members.items() if not tools & named and tools - ruled_out]
-        some = [toolset for toolset, tools in members.items() if tools & named and tools - named - ruled_out]
-        return closed, some
-
-    @staticmethod
-    def _effects_of(principal: Principal) -> set[Effect]:
-        return {effect for effect in Effect if principal.may(effect.scope)}
+        ruled_out = self._real_names(self._chosen.exclude_tools)
+        closed = [toolset for toolset, tools in members.items() if not tools & named_tools and tools - ruled_out]
+        partial = [
+            toolset for toolset, tools in members.items() if tools & named_tools and tools - named_tools - ruled_out
+        ]
+        return closed, partial
 
     def _how_to_switch_on(self, toolset: str) -> str:
-        wanted = ",".join((*self._chosen.toolsets, toolset))
-        how = f"start cellwright with --toolsets {wanted} (or CELLWRIGHT_TOOLSETS={wanted})"
-        return f"{how}; over HTTP a request may send {TOOLSETS_HEADER}: {wanted}" if self._may_be_widened else how
+        toolsets = ",".join((*self._chosen.toolsets, toolset))
+        how = f"start cellwright with --toolsets {toolsets} (or CELLWRIGHT_TOOLSETS={toolsets})"
+        return f"{how}; over HTTP a request may send {TOOLSETS_HEADER}: {toolsets}" if self._may_be_widened else how
 
-    def _why_off(self, known: OfferedTool, name: str, wish: Selection | None) -> CellwrightError:
-        chosen, changes = self._chosen, known.tool.effect is not Effect.READ
-        details = {"tool": known.name, "toolset": known.toolset}
-        ask = "ask the operator, or do without: tools/list shows what there is"
-        if known.name in self._real(chosen.exclude_tools):
-            return ToolOff(f"{name} is excluded here by --exclude-tools", hint=ask, details=details)
-        if chosen.read_only and changes:
+    def _why_off(self, tool: OfferedTool, name: str, wish: Selection | None) -> CellwrightError:
+        chosen, has_effects = self._chosen, tool.tool.effect is not Effect.READ
+        details = {"tool": tool.name, "toolset": tool.toolset}
+        hint_to_ask = "ask the operator, or do without: tools/list shows what there is"
+        if tool.name in self._real_names(chosen.exclude_tools):
+            return ToolOff(f"{name} is excluded here by --exclude-tools", hint=hint_to_ask, details=details)
+        if chosen.read_only and has_effects:
             return ToolOff(
-                f"{name} changes or runs something, and this server is --read-only", hint=ask, details=details
+                f"{name} changes or runs something, and this server is --read-only", hint=hint_to_ask, details=details
             )
-        if known.name not in self._named(chosen) and (wish is None or not self._may_be_widened):
-            return self._toolset_off(known, name, details)
-        if wish is not None and wish.read_only and changes:
+        if tool.name not in self._named(chosen) and (wish is None or not self._may_be_widened):
+            return self._toolset_off(tool, name, details)
+        if wish is not None and wish.read_only and has_effects:
             hint = f"send the request without {READONLY_HEADER}"
             return ToolOff(
                 f"{name} changes or runs something, and the request asked for reading only", hint=hint, details=details
             )
-        if wish is not None and known.name not in self._named(wish):
-            header = EXCLUDE_HEADER if known.name in self._real(wish.exclude_tools) else TOOLSETS_HEADER
-            hint = f"change the request's {header}: {name} is in the toolset {known.toolset}"
+        if wish is not None and tool.name not in self._named(wish):
+            header = EXCLUDE_HEADER if tool.name in self._real_names(wish.exclude_tools) else TOOLSETS_HEADER
+            hint = f"change the request's {header}: {name} is in the toolset {tool.toolset}"
             return ToolOff(f"{name} is left out by the request's own {header}", hint=hint, details=details)
-        return insufficient_scope(known.tool.effect, name)
+        return insufficient_scope(tool.tool.effect, name)
 
-    def _toolset_off(self, known: OfferedTool, name: str, details: dict[str, str]) -> ToolOff:
-        switch_on, twin = self._how_to_switch_on(known.toolset), TWINS.get(known.name)
+    def _toolset_off(self, tool: OfferedTool, name: str, details: dict[str, str]) -> ToolOff:
+        switch_on, twin = self._how_to_switch_on(tool.toolset), TWINS.get(tool.name)
         if twin is not None and COMPACT in self._chosen.toolsets:
             why = f"{name} is left out of the toolsets {COMPACT!r}, because {twin} does the same"
             return ToolOff(why, hint=f"call {twin}; or {switch_on}", details=details)
-        why = f"{name} is a tool of the toolset {known.toolset!r}, which is off"
+        why = f"{name} is a tool of the toolset {tool.toolset!r}, which is off"
         return ToolOff(why, hint=switch_on, details=details)
 
     def _unknown(self, name: str, principal: Principal, wish: Selection | None) -> InvalidArgument:
-        """With the nearest of all names, and with the nearest of those that are on; one that is off says how it is switched on."""
-        here = [tool.name for tool in self._offered(principal.scopes, wish)]
-        here += [alias for alias, real in self._aliases.items() if real in here]
-        meant = nearest(name, [*self._tools, *self._aliases])
-        if meant is None:
+        """Suggests the nearest of all names and the nearest offered one. For a tool that is off, the hint says how to switch it on."""
+        offered_names = [tool.name for tool in self._offered(principal.scopes, wish)]
+        offered_names += [alias for alias, real in self._aliases.items() if real in offered_names]
+        suggestion = nearest(name, [*self._tools, *self._aliases])
+        if suggestion is None:
             hint = "tools/list shows what there is"
-        elif meant in here:
-            hint = f"did you mean {meant!r}?"
+        elif suggestion in offered_names:
+            hint = f"did you mean {suggestion!r}?"
         else:
-            why = self._why_off(self._tools[self._aliases.get(meant, meant)], meant, wish)
-            beside = nearest(name, here)
-            hint = f"did you mean {beside!r}? Or {meant!r}: {why}" if beside else f"did you mean {meant!r}? {why}"
+            why = self._why_off(self._tools[self._aliases.get(suggestion, suggestion)], suggestion, wish)
+            offered_suggestion = nearest(name, offered_names)
+            hint = (
+                f"did you mean {offered_suggestion!r}? Or {suggestion!r}: {why}"
+                if offered_suggestion
+                else f"did you mean {suggestion!r}? {why}"
+            )
         return InvalidArgument(f"unknown tool {name[:80]!r}", hint=hint)
 
-    def _real(self, names: Iterable[str]) -> set[str]:
-        """The tools that are meant, whichever of their names was given."""
+    def _real_names(self, names: Iterable[str]) -> set[str]:
+        """The names with aliases replaced by the tools' real names."""
         return {self._aliases.get(name, name) for name in names}
 
     def needed_scope(self, name: str) -> Scope | None:
@@ -268,28 +271,28 @@ class Catalogue:
         return self._needed.get(self._aliases.get(name, name))
 
     def is_long(self, name: str, body: bytes) -> bool:
-        """Whether a call of this tool may take a while, as far as its unparsed body tells; also of a name that nothing has."""
+        """Whether a call of this tool may take long, judged by its unparsed body. True for an unknown name."""
         offered = self._tools.get(self._aliases.get(name, name))
         long = True if offered is None else offered.tool.long
         return f'"{long}"'.encode() in body if isinstance(long, str) else long
 
     def schema_with_headers(self, name: str) -> dict[str, Any] | None:
-        """The input schema of a tool, offered or not, some argument of which a client repeats in a header; None for all others."""
+        """The input schema of a tool, offered or not, if clients repeat an argument of it in a header; otherwise None."""
         offered = self._tools.get(self._aliases.get(name, name))
         return offered.schema_with_headers if offered else None
 
     def wish(self, toolsets: str, tools: str, exclude_tools: str, read_only: str) -> Selection | None:
-        """A request's own choice, from its headers; None if it makes none."""
+        """A request's own choice of tools, from its headers; None if it makes none."""
         if not (toolsets or tools or exclude_tools or read_only):
             return None
-        made = Selection(
+        selection = Selection(
             _split(toolsets) or (() if tools else self._chosen.toolsets),
             _split(tools),
             _split(exclude_tools),
             read_only.strip().lower() in {"1", "true", "yes", "on"},
         )
-        self._check(made, InvalidArgument)
-        return made
+        self._check(selection, InvalidArgument)
+        return selection
 
     def _compute(self, scopes: frozenset[Scope], wish: Selection | None) -> tuple[OfferedTool, ...]:
         names = self._named_for(wish)
@@ -303,14 +306,14 @@ class Catalogue:
         )
 
     def _named_for(self, wish: Selection | None) -> set[str]:
-        """The tools that settings and request name, whatever they do and whoever asks."""
+        """The tools that the settings and the request name, regardless of effects and scopes."""
         names = self._named(self._chosen)
         if wish is not None:
             names = self._named(wish) & (set(self._tools) if self._may_be_widened else names)
-        return names - self._real(self._chosen.exclude_tools)
+        return names - self._real_names(self._chosen.exclude_tools)
 
     def _named(self, selection: Selection) -> set[str]:
-        names = self._real(selection.tools)
+        names = self._real_names(selection.tools)
         for toolset in selection.toolsets:
             if toolset == ALL:
                 names |= set(self._tools)
@@ -319,9 +322,9 @@ class Catalogue:
             elif toolset == CORE:
                 names |= set(CORE_TOOLS)
             else:
-                wanted = self._default if toolset == DEFAULT else (toolset,)
-                names |= {offered.name for offered in self._tools.values() if offered.toolset in wanted}
-        return (names & set(self._tools)) - self._real(selection.exclude_tools)
+                toolset_names = self._default if toolset == DEFAULT else (toolset,)
+                names |= {offered.name for offered in self._tools.values() if offered.toolset in toolset_names}
+        return (names & set(self._tools)) - self._real_names(selection.exclude_tools)
 
     def _check(self, selection: Selection, error: type[ConfigError] | type[InvalidArgument]) -> None:
         known_sets = [*GROUPS, *dict.fromkeys(toolset.name for toolset in self.toolsets)]
@@ -342,12 +345,12 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def _refuse_unknown(
-    kind: str, names: Iterable[str], known: Sequence[str], error: type[ConfigError] | type[InvalidArgument]
+    kind: str, names: Iterable[str], known_names: Sequence[str], error: type[ConfigError] | type[InvalidArgument]
 ) -> None:
     for name in names:
-        if name not in known:
-            meant = nearest(name, known)
+        if name not in known_names:
+            suggestion = nearest(name, known_names)
             raise error(
                 f"there is no {kind} {name[:80]!r}",
-                hint=f"did you mean {meant!r}?" if meant else f"there are: {', '.join(known)}",
+                hint=f"did you mean {suggestion!r}?" if suggestion else f"there are: {', '.join(known_names)}",
             )

@@ -1,13 +1,13 @@
-"""Prompts worth a slash: what people ask an agent for again and again, with the tools in their order and how to judge the result.
+"""The prompts: what people ask an agent for again and again, with the tools in their order and how to judge the result.
 
-Each says which tools it cannot do without, and its text names no tool that the reader is not offered.
+Each prompt lists the tools that it needs, and its text names no tool that the reader is not offered.
 """
 
 import asyncio
 import json
 import re
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -163,12 +163,12 @@ CITED = (
 
 
 class NotebookNames:
-    """Completes the path of a notebook that a person types. `names` tells the notebooks they may mean."""
+    """Completes the path of a notebook that a person types. `names` lists the notebooks."""
 
     def __init__(self, names: Callable[[], Coroutine[Any, Any, Sequence[str]]]) -> None:
         self._names = names
-        self._looking: asyncio.Task[Sequence[str]] | None = None
-        self._looked = 0.0
+        self._listing: asyncio.Task[Sequence[str]] | None = None
+        self._listed_at = 0.0
 
     async def complete(self, call: Call, argument: str, prefix: str) -> Sequence[str]:
         del call
@@ -176,19 +176,19 @@ class NotebookNames:
             return []
         try:
             async with asyncio.timeout(COMPLETION_SECONDS):
-                paths = await asyncio.shield(self._lately())
+                paths = await asyncio.shield(self._recent_names())
         except (CellwrightError, TimeoutError):
             return []
-        wanted = prefix.lower()
-        seen = [path for path in paths if wanted in path.lower() and _can_be_told(path)]
-        return sorted(seen, key=lambda path: (not path.lower().startswith(wanted), path))
+        typed = prefix.lower()
+        matches = [path for path in paths if typed in path.lower() and _can_be_quoted(path)]
+        return sorted(matches, key=lambda path: (not path.lower().startswith(typed), path))
 
-    def _lately(self) -> asyncio.Task[Sequence[str]]:
-        """One look for all the letters that somebody types in a row."""
+    def _recent_names(self) -> asyncio.Task[Sequence[str]]:
+        """The task that lists the notebooks. It is shared by all letters that somebody types in a row."""
         now = time.monotonic()
-        if self._looking is None or (self._looking.done() and now - self._looked > FRESH_SECONDS):
-            self._looking, self._looked = asyncio.create_task(self._names()), now
-        return self._looking
+        if self._listing is None or (self._listing.done() and now - self._listed_at > FRESH_SECONDS):
+            self._listing, self._listed_at = asyncio.create_task(self._names()), now
+        return self._listing
 
 
 LOOKING = frozenset({"get_nb_stat", "read_nb_cells"})
@@ -196,7 +196,7 @@ THINKING = frozenset({"notebook_create", "notebook_run_all", "notebook_add_cell"
 
 
 def prompts(names: NotebookNames) -> tuple[Prompt, ...]:
-    """Every prompt there is: those about the work, then the reasoning templates."""
+    """Every prompt: those about the work, then the reasoning templates."""
     return (
         Prompt(
             "explore-notebook",
@@ -230,7 +230,7 @@ def prompts(names: NotebookNames) -> tuple[Prompt, ...]:
             "Cite cells",
             "An answer from given cells, each cited.",
             CITED,
-            _citing,
+            _write_citing,
             names.complete,
             frozenset({"read_nb_cells"}),
         ),
@@ -239,68 +239,56 @@ def prompts(names: NotebookNames) -> tuple[Prompt, ...]:
             "Resume the project",
             "Where the work was left, and the next step.",
             (),
-            _resume,
+            _write_resume,
             tools=frozenset({"workspace_status"}),
         ),
-        *_templates(),
+        *(_template_prompt(template) for template in TEMPLATES.values()),
     )
 
 
-def _templates() -> Iterator[Prompt]:
-    for template in TEMPLATES.values():
-        yield Prompt(
-            template.name,
-            template.title,
-            template.description,
-            template.arguments,
-            _template_text(template),
-            tools=THINKING,
-        )
+def _template_prompt(template: Template) -> Prompt:
+    def write(arguments: Mapping[str, str], _offered: AbstractSet[str]) -> str:
+        # The text names only the tools that the prompt needs, so it is the same for all who see it.
+        return template.prompt(arguments)
 
-
-def _template_text(template: Template) -> Callable[[Mapping[str, str], AbstractSet[str]], str]:
-    # The text names the tools that it needs and no others, so it is the same for all who are shown it.
-    return lambda arguments, _offered: template.prompt(arguments)
+    return Prompt(template.name, template.title, template.description, template.arguments, write, tools=THINKING)
 
 
 def _with_path(name: str, passages: Sequence[Passage]) -> Callable[[Mapping[str, str], AbstractSet[str]], str]:
-    def write(given: Mapping[str, str], offered: AbstractSet[str]) -> str:
-        _refuse_unknown(name, given, (PATH.name,))
-        wanted = given.get(PATH.name, "").strip()
-        if not wanted.removeprefix(LIVE):
+    def write(arguments: Mapping[str, str], offered: AbstractSet[str]) -> str:
+        _refuse_unknown(name, arguments, (PATH.name,))
+        path_text = arguments.get(PATH.name, "").strip()
+        if not path_text.removeprefix(LIVE):
             raise InvalidArgument(f"{name} needs 'path'", hint=PATH.description)
-        path = _path(wanted)
-        if not _can_be_told(path.text):
-            raise _no_path(wanted)
+        path = _path(path_text)
+        if not _can_be_quoted(path.text):
+            raise _no_path(path_text)
         copy = f"{path.text.removesuffix('.ipynb')}-again.ipynb"
         return composed(passages, offered).format(path=path.text, uri=f"{LIVE}{path.quoted}", copy=copy)
 
     return write
 
 
-def _citing(given: Mapping[str, str], offered: AbstractSet[str]) -> str:
-    _refuse_unknown("cite-cells", given, [argument.name for argument in CITED])
-    request = given.get("request", "").strip()
+def _write_citing(arguments: Mapping[str, str], offered: AbstractSet[str]) -> str:
+    _refuse_unknown("cite-cells", arguments, [argument.name for argument in CITED])
+    request = arguments.get("request", "").strip()
     if not request or len(request) > LONGEST_REQUEST:
         raise InvalidArgument(
             f"cite-cells needs 'request', of at most {LONGEST_REQUEST} characters", hint=CITED[2].description
         )
-    cells = [_range_of(name.strip()) for name in given.get("cells", "").split(",") if name.strip()]
+    cells = [_range_of(name.strip()) for name in arguments.get("cells", "").split(",") if name.strip()]
     if not 0 < len(cells) <= MOST_CITED:
         raise InvalidArgument(f"cite-cells needs 'cells', at most {MOST_CITED}", hint=CITED[1].description)
-    ranges = _escaped(json.dumps(cells))
+    # The passages are formatted afterwards, so braces are doubled.
+    ranges = json.dumps(cells).replace("{", "{{").replace("}", "}}")
     passages = [Passage(part.text.replace("{ranges}", ranges), part.needs) for part in CITE]
     write = _with_path("cite-cells", passages)
-    # What a person asks may have braces in it: it stays out of what is formatted.
-    return f"{request}\n\n{write({PATH.name: given.get(PATH.name, '')}, offered)}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
+    # A person's request may contain braces, so it is not formatted.
+    return f"{request}\n\n{write({PATH.name: arguments.get(PATH.name, '')}, offered)}"
 
 
 def _range_of(name: str) -> dict[str, int | str]:
-    """A cell, or cells, as people name them: by index, from one to another, by id, or as [12]."""
+    """One or more cells as people name them: by index, by a range of indexes, by id, or as [12]."""
     if match := _FROM_TO.fullmatch(name):
         return {"start": int(match[1]), "end": int(match[2]) + 1} if match[2] else {"start": int(match[1])}
     if not _CELL_ID.fullmatch(name):
@@ -308,33 +296,34 @@ def _range_of(name: str) -> dict[str, int | str]:
     return {"id": name.removeprefix("id:")}
 
 
-def _path(wanted: str) -> NotebookPath:
-    """As people write it, or as resources name it, which is quoted."""
-    if not wanted.startswith(LIVE):
-        return NotebookPath(wanted)
+def _path(path_text: str) -> NotebookPath:
+    """The path, written as people do, or as in the address of a resource, which is quoted."""
+    if not path_text.startswith(LIVE):
+        return NotebookPath(path_text)
     try:
-        return NotebookPath.from_quoted(wanted.removeprefix(LIVE))
+        return NotebookPath.from_quoted(path_text.removeprefix(LIVE))
     except UnicodeDecodeError:
-        raise _no_path(wanted) from None
+        raise _no_path(path_text) from None
 
 
-def _can_be_told(path: str) -> bool:
-    """Whether the path stands in a text, between quotes, without being taken for more of the text."""
+def _can_be_quoted(path: str) -> bool:
+    """Whether the path can stand between quotes in a text without being read as more of the text."""
     return len(path) <= LONGEST_PATH and path.isprintable() and '"' not in path
 
 
-def _no_path(wanted: str) -> InvalidArgument:
-    return InvalidArgument(f"{wanted[:80]!a} is no path of a notebook", hint="list_nbs shows those there are")
+def _no_path(path_text: str) -> InvalidArgument:
+    return InvalidArgument(f"{path_text[:80]!a} is no path of a notebook", hint="list_nbs shows those there are")
 
 
-def _resume(given: Mapping[str, str], offered: AbstractSet[str]) -> str:
-    _refuse_unknown("resume-project", given, ())
+def _write_resume(arguments: Mapping[str, str], offered: AbstractSet[str]) -> str:
+    _refuse_unknown("resume-project", arguments, ())
     return composed(RESUME, offered)
 
 
-def _refuse_unknown(name: str, given: Mapping[str, str], known: Sequence[str]) -> None:
-    for one in given:
-        if one not in known:
+def _refuse_unknown(prompt: str, arguments: Mapping[str, str], argument_names: Sequence[str]) -> None:
+    for argument in arguments:
+        if argument not in argument_names:
             raise InvalidArgument(
-                f"{name} has no argument {one[:40]!r}", hint=f"it has: {', '.join(known) if known else 'none'}"
+                f"{prompt} has no argument {argument[:40]!r}",
+                hint=f"it has: {', '.join(argument_names) if argument_names else 'none'}",
             )

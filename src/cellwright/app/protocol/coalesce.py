@@ -1,4 +1,4 @@
-"""At most one notification a second for each resource: the first change at once, what follows together at the end of the second."""
+"""At most one notification a second for each resource: the first change at once, later ones together at the end of the second."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ QUIET_SECONDS = 1.0
 
 
 class Coalescer:
-    """Passes changes on to `announce`, thinned out. Never loses the last one."""
+    """Passes changes on to `announce`, but fewer of them. The last change is never lost."""
 
     def __init__(self, announce: Callable[[Change], None], quiet: float = QUIET_SECONDS) -> None:
         self._announce = announce
@@ -36,7 +36,7 @@ class Coalescer:
             self._rest(change)
 
     def close(self) -> None:
-        """Forget what waits."""
+        """Drop the changes that wait."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

@@ -1,4 +1,4 @@
-"""Our values as the SDK's, one function each."""
+"""Conversions of our values into those of the SDK."""
 
 import asyncio
 import base64
@@ -23,25 +23,23 @@ LARGE_BODY = 100_000
 
 
 def describe(offered: OfferedTool, *, views: bool = False) -> wire.Tool:
-    """A tool as clients see it. `views`: with the view that it has, for hosts that show them."""
-    tool = offered.tool
+    """A tool as clients see it. `views`: include its view, for hosts that show views."""
+    tool, output_schema = offered.tool, offered.signature.output_schema
+    if output_schema is not None:
+        # Clients pay for empty parts as well.
+        output_schema = {key: part for key, part in output_schema.items() if part}
     return wire.Tool(
         name=offered.name,
         description=offered.description,
         input_schema=offered.signature.input_schema,
-        output_schema=_without_nothing(offered.signature.output_schema),
+        output_schema=output_schema,
         annotations=_annotations(tool),
         _meta={"ui": {"resourceUri": tool.view}} if views and tool.view else None,
     )
 
 
-def _without_nothing(schema: dict[str, Any] | None) -> dict[str, Any] | None:
-    """An outline in which nothing stands need not say so."""
-    return None if schema is None else {key: value for key, value in schema.items() if value}
-
-
 def _annotations(tool: Tool) -> wire.ToolAnnotations:
-    """What the protocol has no other way to know. Of a tool that only reads, the other hints mean nothing; a client pays for each."""
+    """The hints about a tool. For a tool that only reads, the others mean nothing and are left out, as clients pay for each."""
     reads = tool.effect is Effect.READ
     return wire.ToolAnnotations(
         read_only_hint=reads,
@@ -58,8 +56,8 @@ def prompt_of(prompt: Prompt) -> wire.Prompt:
         title=prompt.title,
         description=prompt.description,
         arguments=[
-            wire.PromptArgument(name=one.name, description=one.description, required=one.required)
-            for one in prompt.arguments
+            wire.PromptArgument(name=argument.name, description=argument.description, required=argument.required)
+            for argument in prompt.arguments
         ],
     )
 
@@ -91,7 +89,7 @@ def block_of(part: str | Image | Link) -> wire.ContentBlock:
 def content_of(
     uri: str, body: str | bytes, mime_type: str, meta: dict[str, object]
 ) -> wire.TextResourceContents | wire.BlobResourceContents:
-    """What reading a resource gave, as it goes on the wire: nothing in it is hidden."""
+    """One content of a resource as it goes on the wire. Invisible characters are made visible."""
     meta, mime_type = shown(meta), shown(mime_type)
     if isinstance(body, bytes):
         blob = base64.b64encode(body).decode("ascii")
@@ -102,7 +100,7 @@ def content_of(
 async def contents_of(
     uri: str, contents: Sequence[Content]
 ) -> list[wire.TextResourceContents | wire.BlobResourceContents]:
-    """All that reading a resource gave; megabytes are looked through beside the event loop."""
+    """All contents of a resource as they go on the wire. Large ones are converted in a thread."""
 
     def make() -> list[wire.TextResourceContents | wire.BlobResourceContents]:
         return [content_of(uri, item.body, item.mime_type, item.meta) for item in contents]
@@ -112,7 +110,7 @@ async def contents_of(
 
 
 async def brief_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Any:  # noqa: ANN401 - the SDK's own
-    """Whatever was wrong with a request, the answer repeats little of it, and nothing hidden. Also of errors that the SDK makes."""
+    """Middleware: an error repeats little of the request, and nothing invisible. This includes errors that the SDK raises."""
     try:
         return await call_next(ctx)
     except MCPError as error:
@@ -120,7 +118,7 @@ async def brief_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext)
 
 
 def protocol_error(error: CellwrightError, uri: str | None = None) -> MCPError:
-    """A failure where the protocol wants an error of its own, not a result."""
+    """A failure as a protocol error, where the protocol does not want a result."""
     data: dict[str, Any] = {**error.as_json()}
     if uri is not None:
         data |= {"uri": uri, "resource": uri, "reason": error.details.get("reason", error.code)}

@@ -14,7 +14,6 @@ from mcp import types as wire
 from mcp.server import CacheHint, NotificationOptions, Server
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.models import InitializationOptions
-from pydantic import Field
 
 from cellwright.app.http.messages import MODERN
 from cellwright.app.log import log_event
@@ -25,7 +24,6 @@ from cellwright.app.offers.catalogue import (
     TOOLS_HEADER,
     TOOLSETS_HEADER,
     Catalogue,
-    OfferedTool,
     Selection,
     ToolOff,
 )
@@ -42,7 +40,8 @@ from cellwright.app.protocol.convert import (
     resource_of,
 )
 from cellwright.app.protocol.results import answer_error
-from cellwright.app.protocol.tasks import Task, Tasks
+from cellwright.app.protocol.task_requests import TASKS_EXTENSION, TaskParams, TaskRequests, knows_tasks
+from cellwright.app.protocol.tasks import Tasks
 from cellwright.app.protocol.watching import Context, Watching
 from cellwright.app.threads import on_behalf_of
 from cellwright.core.errors import INTERNAL_ERROR, INTERNAL_MESSAGE, CellwrightError, InvalidUri, NotFound
@@ -50,33 +49,26 @@ from cellwright.core.prompts import Prompt
 from cellwright.core.resources import VIEW_MIME, Changes, Resources
 from cellwright.core.text.clean import shown
 from cellwright.core.text.names import on_one_line
-from cellwright.core.types import PRINCIPAL_KEY, Call, Principal, ReportProgress
+from cellwright.core.types import PRINCIPAL_KEY, Call, Principal
 
 HOME_PAGE = "https://github.com/cellwright/cellwright"
-TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 PAGE = 200
 TOOLS_FRESH_MS = 300_000
 LONGEST_URI = 20_000
-"""A path of 4,096 bytes in which each is written as three characters is shorter."""
+"""Longer than a path of 4,096 bytes, each of which is written as three characters."""
 CHOICE_HEADERS = tuple(name.lower() for name in (TOOLSETS_HEADER, TOOLS_HEADER, EXCLUDE_HEADER, READONLY_HEADER))
 IN_BAND = frozenset({"INSUFFICIENT_SCOPE", ToolOff.code})
-"""What is told as a result and not as an error of the protocol: the model can act on it, and clients show it the model."""
+"""Error codes that are answered as results, not as protocol errors: clients show results to the model, which can act on them."""
 
 
-def _picture() -> str:
-    """Our icon as an address that holds it: nobody has to fetch anything."""
-    drawing = (files("cellwright") / "icon.svg").read_bytes()
-    return f"data:image/svg+xml;base64,{base64.b64encode(drawing).decode()}"
-
-
-class TaskParams(wire.RequestParams):
-    """What `tasks/get` and `tasks/cancel` take."""
-
-    task_id: str = Field(alias="taskId")
+def _icon_url() -> str:
+    """Our icon as a data URL, so that nobody has to fetch it."""
+    svg = (files("cellwright") / "icon.svg").read_bytes()
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
 
 
 class CellwrightServer(Server[None]):
-    """Our tools and resources as an MCP server. It holds no state of any caller but what they watch."""
+    """Our tools and resources as an MCP server. The only state that it holds for callers is what they watch."""
 
     def __init__(
         self,
@@ -95,9 +87,9 @@ class CellwrightServer(Server[None]):
         telemetry: bool = False,
         secrets: KnownSecrets | None = None,
     ) -> None:
-        """`local` is who calls over stdio, where there is no token; over HTTP every request carries its principal.
+        """`local` is the caller over stdio, where there is no token; over HTTP every request carries its principal.
 
-        `secrets` never leave, in whatever is answered.
+        `secrets` are masked in every answer.
         """
         self._watching = Watching(changes, self.call_of, self._provider)
         super().__init__(
@@ -105,10 +97,10 @@ class CellwrightServer(Server[None]):
             version=version,
             title="cellwright",
             website_url=HOME_PAGE,
-            icons=[wire.Icon(src=_picture(), mime_type="image/svg+xml", sizes=["any"])],
+            icons=[wire.Icon(src=_icon_url(), mime_type="image/svg+xml", sizes=["any"])],
             instructions=instructions,
             lifespan=self._lifespan,
-            get_tool_input_schema=self._input_schema,
+            get_tool_input_schema=catalogue.schema_with_headers,
             cache_hints={"tools/list": CacheHint(ttl_ms=TOOLS_FRESH_MS, scope="private")},
             on_list_tools=self.list_tools,
             on_list_resources=self.list_resources,
@@ -123,8 +115,8 @@ class CellwrightServer(Server[None]):
         )
         if not telemetry:
             self.middleware.clear()
-        self.middleware.append(self._introduced)
-        self.middleware.append(self._without_secrets)
+        self.middleware.append(self._add_server_info)
+        self.middleware.append(self._mask_secrets)
         self.middleware.append(brief_errors)
         self._catalogue = catalogue
         self._prompts = OfferedPrompts(prompts, catalogue)
@@ -134,28 +126,30 @@ class CellwrightServer(Server[None]):
         self._connected: set[str] = set()
         self._secrets = secrets or KnownSecrets()
         self.calls = ToolCalls(result_tokens, observe, recorder)
+        self._task_requests = TaskRequests(tasks, self.calls, self._principal)
         self.extensions |= {TASKS_EXTENSION: {}, UI_EXTENSION: {"mimeTypes": [VIEW_MIME]}}
-        # Not by the constructor, whose type does not know the shape of a task.
+        # Not in the constructor, whose types do not allow a task as the answer.
         self.add_request_handler("tools/call", wire.CallToolRequestParams, self.call_tool)
-        for method, handler in (("get", self._task_get), ("cancel", self._task_cancel), ("update", self._task_update)):
-            self.add_request_handler(f"tasks/{method}", TaskParams, handler)
+        self.add_request_handler("tasks/get", TaskParams, self._task_requests.get)
+        self.add_request_handler("tasks/cancel", TaskParams, self._task_requests.cancel)
+        self.add_request_handler("tasks/update", TaskParams, self._task_requests.update)
         self.add_notification_handler("notifications/initialized", wire.NotificationParams, self._watching.remember)
 
     @property
     def server_info_stamp(self) -> dict[str, Any]:
-        """What every answer of the era without a handshake says of the server: no icon, nor what else is the same each time."""
+        """What every answer in the era without a handshake says about the server: without the icon and all else that never changes."""
         return {"name": self.name, "version": self.version}
 
-    async def _introduced(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Who asks what this server is, is told all of it, once."""
+    async def _add_server_info(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Middleware: the answer to `server/discover` describes the server in full."""
         result = await call_next(ctx)
         if ctx.method != "server/discover" or not isinstance(result, dict):
             return result
-        whole = self.server_info.model_dump(by_alias=True, mode="json", exclude_none=True)
-        return {**result, "_meta": {**(result.get("_meta") or {}), wire.SERVER_INFO_META_KEY: whole}}
+        server_info = self.server_info.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return {**result, "_meta": {**(result.get("_meta") or {}), wire.SERVER_INFO_META_KEY: server_info}}
 
-    async def _without_secrets(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """The one way out: of every answer to every request, results and failures alike, secrets are taken out here."""
+    async def _mask_secrets(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Middleware: secrets are masked here in every answer to every request, in results and failures alike."""
         try:
             result = await call_next(ctx)
         except MCPError as error:
@@ -163,33 +157,31 @@ class CellwrightServer(Server[None]):
             raise MCPError(error.code, self._secrets.text(error.message), data) from None
         return self._secrets.json(result) if isinstance(result, dict) else result
 
-    # -- who asks ------------------------------------------------------------------------------------------------------------
+    # -- callers -------------------------------------------------------------------------------------------------------------
 
     def call_of(self, ctx: Context) -> Call:
-        """The call behind a request: its principal, its connection, where its progress goes."""
+        """The call that a request makes: its principal, its connection, and how its progress is reported."""
         client = ctx.session.client_params
         principal = self._principal(ctx)
         on_behalf_of(principal.id)
+
+        async def report(completed: float, total: float | None, message: str) -> None:
+            await ctx.session.report_progress(completed, total, shown(self._secrets.text(message)))
+
         return Call(
             principal=principal,
             connection=_connection_name(ctx),
             client=client.client_info.name if client else "",
             request_id=token_hex(4),
-            report=self._reporter(ctx),
+            report=report,
             may_have_left=ctx.protocol_version == MODERN and ctx.request is not None,
         )
-
-    def _reporter(self, ctx: Context) -> ReportProgress:
-        async def report(done: float, total: float | None, message: str) -> None:
-            await ctx.session.report_progress(done, total, shown(self._secrets.text(message)))
-
-        return report
 
     def _principal(self, ctx: Context) -> Principal:
         scope: Mapping[str, Any] = getattr(ctx.request, "scope", {})
         principal = scope.get(PRINCIPAL_KEY, self._local)
         if not isinstance(principal, Principal):
-            # The gate refuses these; reaching this line means a transport without one.
+            # The gate refuses such requests; only a transport without a gate comes here.
             raise MCPError(wire.INVALID_REQUEST, "not authenticated")
         return principal
 
@@ -220,13 +212,13 @@ class CellwrightServer(Server[None]):
             raise protocol_error(error) from None
         arguments = params.arguments or {}
         call = call if wish is None else replace(call, wish=wish)
-        self._tell_when_it_leaves(ctx, call)
-        if offered.tool.may_take_long(arguments) and _knows_tasks(ctx):
-            return await self._call_as_task(call, offered, arguments)
+        self._record_disconnect(ctx, call)
+        if offered.tool.may_take_long(arguments) and knows_tasks(ctx):
+            return await self._task_requests.call(call, offered, arguments)
         return as_result(await self.calls.run(call, offered, arguments))
 
-    def _tell_when_it_leaves(self, ctx: Context, call: Call) -> None:
-        """The session of a handshake-era connection ends with it."""
+    def _record_disconnect(self, ctx: Context, call: Call) -> None:
+        """Tell the recorder when a handshake-era connection ends, because its session ends with it."""
         recorder = self.calls.recorder
         if recorder is None or call.connection is None or call.session in self._connected:
             return
@@ -235,59 +227,6 @@ class CellwrightServer(Server[None]):
         stack.callback(recorder.left, call.session)
         stack.callback(self._connected.discard, call.session)
 
-    def _input_schema(self, name: str) -> Mapping[str, Any] | None:
-        return self._catalogue.schema_with_headers(name)
-
-    # -- tasks ---------------------------------------------------------------------------------------------------------------
-
-    async def _call_as_task(
-        self, call: Call, offered: OfferedTool, arguments: Mapping[str, Any]
-    ) -> wire.CallToolResult | dict[str, Any]:
-        async def work(task: Task) -> dict[str, Any]:
-            async def note(_done: float, _total: float | None, message: str) -> None:
-                self._tasks.note(task, shown(message))
-
-            # Whoever leaves a task, leaves it running; it is cancelled by a request that says so.
-            owned = replace(call, report=note, may_have_left=False)
-            answer = await self.calls.run(owned, offered, arguments)
-            return {"result": as_result(answer).model_dump(by_alias=True, mode="json", exclude_none=True)}
-
-        try:
-            task = await self._tasks.start(call.principal, work)
-        except CellwrightError as error:
-            return as_result(answer_error(error))
-        if task.status == "completed":
-            self._tasks.forget(task)
-            return wire.CallToolResult.model_validate(task.outcome["result"])
-        return {"resultType": "task", **task.as_json(self._tasks.ttl)}
-
-    async def _task_get(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
-        return {"resultType": "complete", **self._task(ctx, params).as_json(self._tasks.ttl)}
-
-    async def _task_cancel(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
-        self._tasks.cancel(self._task(ctx, params))
-        return {"resultType": "complete"}
-
-    async def _task_update(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
-        self._task(ctx, params)
-        return {"resultType": "complete"}
-
-    def _task(self, ctx: Context, params: TaskParams) -> Task:
-        if ctx.protocol_version != MODERN:
-            raise MCPError(wire.METHOD_NOT_FOUND, "Method not found")
-        if not _knows_tasks(ctx):
-            data: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}}
-            raise MCPError(
-                wire.MISSING_REQUIRED_CLIENT_CAPABILITY, "the client did not declare the tasks extension", data
-            )
-        named = getattr(ctx.request, "headers", {}).get("mcp-name", params.task_id)
-        if named != params.task_id:
-            raise MCPError(wire.HEADER_MISMATCH, "the mcp-name header is not params.taskId")
-        try:
-            return self._tasks.find(self._principal(ctx), params.task_id)
-        except CellwrightError as error:
-            raise protocol_error(error) from None
-
     # -- resources -----------------------------------------------------------------------------------------------------------
 
     async def list_resources(
@@ -295,10 +234,10 @@ class CellwrightServer(Server[None]):
     ) -> wire.ListResourcesResult:
         call = self.call_of(ctx)
         start = _offset(params.cursor if params else None)
-        found = [info for provider in self._resources.values() for info in await provider.list(call)]
-        page = [resource_of(info) for info in found[start : start + PAGE]]
-        more = str(start + PAGE) if start + PAGE < len(found) else None
-        return wire.ListResourcesResult(resources=page, next_cursor=more)
+        infos = [info for provider in self._resources.values() for info in await provider.list(call)]
+        page = [resource_of(info) for info in infos[start : start + PAGE]]
+        next_cursor = str(start + PAGE) if start + PAGE < len(infos) else None
+        return wire.ListResourcesResult(resources=page, next_cursor=next_cursor)
 
     async def list_templates(
         self, ctx: Context, params: wire.PaginatedRequestParams | None
@@ -358,7 +297,7 @@ class CellwrightServer(Server[None]):
         if isinstance(params.ref, wire.ResourceTemplateReference):
             scheme = params.ref.uri.partition("://")[0]
             if (provider := self._resources.get(scheme)) is not None:
-                template = _with_chosen(params.ref.uri, params.context)
+                template = _with_values(params.ref.uri, params.context)
                 values = await provider.complete(call, template, argument.name, argument.value)
         else:
             values = await self._prompts.complete(call, params.ref.name, argument.name, argument.value)
@@ -372,7 +311,7 @@ class CellwrightServer(Server[None]):
     async def list_prompts(self, ctx: Context, params: wire.PaginatedRequestParams | None) -> wire.ListPromptsResult:
         del params
         try:
-            offered = self._prompts.shown(self._principal(ctx), self._wish(ctx))
+            offered = self._prompts.offered(self._principal(ctx), self._wish(ctx))
         except CellwrightError as error:
             raise protocol_error(error) from None
         return wire.ListPromptsResult(prompts=[prompt_of(prompt) for prompt in offered])
@@ -381,7 +320,7 @@ class CellwrightServer(Server[None]):
         self, ctx: Context, params: wire.GetPromptRequestParams
     ) -> wire.GetPromptResult | wire.InputRequiredResult:
         try:
-            prompt, text = self._prompts.written(
+            prompt, text = self._prompts.write(
                 params.name, params.arguments or {}, self._principal(ctx), self._wish(ctx)
             )
         except CellwrightError as error:
@@ -389,7 +328,7 @@ class CellwrightServer(Server[None]):
         message = wire.PromptMessage(role="user", content=wire.TextContent(type="text", text=shown(text)))
         return wire.GetPromptResult(description=prompt.description, messages=[message])
 
-    # -- life ----------------------------------------------------------------------------------------------------------------
+    # -- lifespan ------------------------------------------------------------------------------------------------------------
 
     @property
     def watching(self) -> Watching:
@@ -403,10 +342,10 @@ class CellwrightServer(Server[None]):
             finally:
                 await self._tasks.close()
 
-    def without_life(self) -> Self:
-        """The same server for a second way in: what lives as long as the first does is not begun twice."""
+    def without_lifespan(self) -> Self:
+        """The same server for a second transport: the lifespan of the first one is not entered twice."""
         twin = copy.copy(self)
-        twin.lifespan = _no_life
+        twin.lifespan = _no_lifespan
         return twin
 
     def create_initialization_options(
@@ -415,13 +354,13 @@ class CellwrightServer(Server[None]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """What a handshake-era client is told: resource lists change; tools never do."""
-        told = notification_options or NotificationOptions(resources_changed=True)
-        return super().create_initialization_options(told, experimental_capabilities, extensions)
+        """What a handshake-era client learns: resource lists change, tools never do."""
+        options = notification_options or NotificationOptions(resources_changed=True)
+        return super().create_initialization_options(options, experimental_capabilities, extensions)
 
 
 @asynccontextmanager
-async def _no_life(_server: Server[None]) -> AsyncGenerator[None]:
+async def _no_lifespan(_server: Server[None]) -> AsyncGenerator[None]:
     yield None
 
 
@@ -432,20 +371,15 @@ def _connection_name(ctx: Context) -> str | None:
     return session_id or f"{id(ctx.session._connection):x}"  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
-def _knows_tasks(ctx: Context) -> bool:
-    declared = ctx.session.client_capabilities
-    return ctx.protocol_version == MODERN and bool(declared and TASKS_EXTENSION in (declared.extensions or {}))
-
-
 def _shows_views(ctx: Context) -> bool:
     declared = ctx.session.client_capabilities
     settings = (declared.extensions or {}).get(UI_EXTENSION) if declared else None
-    shown = settings.get("mimeTypes") if settings else None
-    return isinstance(shown, list) and VIEW_MIME in shown
+    mime_types = settings.get("mimeTypes") if settings else None
+    return isinstance(mime_types, list) and VIEW_MIME in mime_types
 
 
-def _with_chosen(template: str, context: wire.CompletionContext | None) -> str:
-    """A template with what the client has chosen for its other variables."""
+def _with_values(template: str, context: wire.CompletionContext | None) -> str:
+    """A template with the values that the client has chosen for its other variables."""
     for name, value in ((context and context.arguments) or {}).items():
         template = template.replace(f"{{{name}}}", value)
     return template

@@ -1,7 +1,7 @@
-"""Long calls that outlive their request: a handle, a state, a result kept for a while. No protocol in here.
+"""Long calls that outlive their request: an id, a status, and a result that is kept for a while. Knows nothing of the protocol.
 
-A call of a long tool is given a moment to finish in place; only if it does not, the client gets a task to poll. So short work stays one
-round trip and long work never blocks a request.
+A call of a long tool gets a moment to finish; only if it does not, the client gets a task to poll. So short work takes one round trip
+and long work never blocks a request.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class Task:
     job: asyncio.Task[None] | None = None
 
     def as_json(self, ttl: float) -> dict[str, Any]:
-        shown: dict[str, Any] = {
+        document: dict[str, Any] = {
             "taskId": self.id,
             "status": self.status,
             "createdAt": _stamp(self.created),
@@ -44,53 +44,53 @@ class Task:
             "pollIntervalMs": POLL_MS,
         }
         if self.message:
-            shown["statusMessage"] = self.message
-        return {**shown, **self.outcome}
+            document["statusMessage"] = self.message
+        return {**document, **self.outcome}
 
 
 class Tasks:
-    """The tasks of every caller, bounded in number and in time."""
+    """The tasks of all callers, limited in number and in time."""
 
     def __init__(
-        self, ttl: float, most: int, clock: Clock = time.time, on_change: Callable[[str], None] = lambda _owner: None
+        self, ttl: float, limit: int, clock: Clock = time.time, on_change: Callable[[str], None] = lambda _owner: None
     ) -> None:
-        """`on_change` is told the owner whenever one of their tasks begins or ends."""
+        """`on_change` is called with the owner whenever one of their tasks begins or ends."""
         self.ttl = ttl
-        self._most = most
+        self._limit = limit
         self._on_change = on_change
         self._clock = clock
         self._tasks: dict[str, Task] = {}
 
     def count(self, owner: str | None = None) -> int:
-        """How many are under way, of one caller or of all."""
+        """How many tasks are running, of one caller or of all."""
         return sum(task.status == "working" and owner in {None, task.owner} for task in self._tasks.values())
 
-    async def start(self, who: Principal, work: Callable[[Task], Awaitable[dict[str, Any]]]) -> Task:
-        """Begin `work`, which returns what the finished task carries; wait a moment for it."""
+    async def start(self, principal: Principal, work: Callable[[Task], Awaitable[dict[str, Any]]]) -> Task:
+        """Begin `work`, which returns the outcome of the task, and wait a moment for it to finish."""
         self._sweep()
-        if sum(task.owner == who.id for task in self._tasks.values()) >= self._most:
+        if sum(task.owner == principal.id for task in self._tasks.values()) >= self._limit:
             raise LimitReached(
-                f"this caller has {self._most} tasks already", hint="wait for one to end, or raise --max-tasks"
+                f"this caller has {self._limit} tasks already", hint="wait for one to end, or raise --max-tasks"
             )
         now = self._clock()
-        task = Task(secrets.token_urlsafe(18), who.id, now, now)
+        task = Task(secrets.token_urlsafe(18), principal.id, now, now)
         self._tasks[task.id] = task
         self._on_change(task.owner)
         task.job = asyncio.create_task(self._finish(task, work), name=f"task {task.id[:6]}")
         try:
             await asyncio.wait({task.job}, timeout=PATIENCE_SECONDS)
         except asyncio.CancelledError:
-            # The client took the call back before it was told of a task: nobody could ever ask for this one.
+            # The client cancelled the call before it knew of a task: nobody could ever ask for this one.
             task.job.cancel()
             self.forget(task)
             raise
         return task
 
-    def find(self, who: Principal, identity: str) -> Task:
-        """The task, if it is this caller's; another's is as unknown as one that never was."""
+    def find(self, principal: Principal, identity: str) -> Task:
+        """The task, if it belongs to this caller. Another caller's task looks the same as an unknown one."""
         self._sweep()
         task = self._tasks.get(identity)
-        if task is None or task.owner != who.id:
+        if task is None or task.owner != principal.id:
             raise NotFound(
                 "unknown task", hint="it may have ended and been forgotten", details={"taskId": identity[:64]}
             )
@@ -107,7 +107,7 @@ class Tasks:
             task.job.cancel()
 
     async def close(self) -> None:
-        """End everything under way."""
+        """End all running tasks."""
         jobs = [task.job for task in self._tasks.values() if task.job is not None and not task.job.done()]
         for job in jobs:
             job.cancel()
@@ -120,7 +120,7 @@ class Tasks:
             self._move(task, "failed" if "error" in outcome else "completed", outcome)
 
     def note(self, task: Task, message: str) -> None:
-        """What the work is doing now, for whoever polls."""
+        """Set the message that clients see when they poll."""
         task.message, task.updated = message, self._clock()
 
     def _move(self, task: Task, status: str, outcome: dict[str, Any]) -> None:
@@ -129,8 +129,10 @@ class Tasks:
 
     def _sweep(self) -> None:
         now = self._clock()
-        over = [key for key, task in self._tasks.items() if task.status != "working" and now - task.updated > self.ttl]
-        for key in over:
+        expired = [
+            key for key, task in self._tasks.items() if task.status != "working" and now - task.updated > self.ttl
+        ]
+        for key in expired:
             del self._tasks[key]
 
 

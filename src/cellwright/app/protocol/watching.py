@@ -1,7 +1,7 @@
-"""Who watches what, in both eras: one `Changes` feeds `resources/subscribe` and `subscriptions/listen`.
+"""Who watches which resources, in both eras: one `Changes` feeds `resources/subscribe` and `subscriptions/listen`.
 
-One private name of the SDK is used, `ServerSession._connection`: it is the only identity that a handshake-era connection has
-(tests/test_code.py holds it in place).
+One private name of the SDK is used, `ServerSession._connection`: it is the only identity of a handshake-era connection
+(tests/test_code.py checks that it exists).
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -27,7 +27,7 @@ from cellwright.core.types import Call, Principal
 Context = ServerRequestContext[Any, Any]
 
 MAX_WATCHED = 100
-TELL_SECONDS = 5.0
+NOTIFY_SECONDS = 5.0
 
 
 @dataclass
@@ -37,7 +37,7 @@ class _Watcher:
     session: Any
     principal: Principal
     uris: dict[str, AsyncExitStack] = field(default_factory=dict[str, AsyncExitStack])
-    """What it watches, each with what is held for it."""
+    """The watched addresses, each with what has to be closed afterwards."""
 
     async def forget(self) -> None:
         while self.uris:
@@ -46,7 +46,7 @@ class _Watcher:
 
 @dataclass
 class _Listeners:
-    """The `subscriptions/listen` streams of one caller. Each caller has a bus of its own, so nobody hears of another's changes."""
+    """The `subscriptions/listen` streams of one caller. Each caller has its own bus, so nobody hears of another caller's changes."""
 
     bus: InMemorySubscriptionBus = field(default_factory=InMemorySubscriptionBus)
     open: int = 0
@@ -56,7 +56,7 @@ class _Listeners:
 
 
 class Watching:
-    """Everybody who watches. `call_of` tells who asks, `provider` whose resource it is."""
+    """All watchers. `call_of` returns the call of a request, `provider` the provider of a resource."""
 
     def __init__(
         self, changes: Changes, call_of: Callable[[Context], Call], provider: Callable[[str], Resources]
@@ -70,7 +70,7 @@ class Watching:
 
     @property
     def connections(self) -> tuple[object, ...]:
-        """The handshake-era connections that are told of changes."""
+        """The handshake-era connections that are notified of changes."""
         return tuple(self._watchers)
 
     async def _watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
@@ -86,11 +86,11 @@ class Watching:
             return wire.EmptyResult()
         if len(watcher.uris) >= MAX_WATCHED:
             raise MCPError(wire.INVALID_PARAMS, f"this connection watches {MAX_WATCHED} resources already")
-        held = await self._watch(self._call_of(ctx), uri)
-        if held is None:
+        watched = await self._watch(self._call_of(ctx), uri)
+        if watched is None:
             raise protocol_error(NotFound(f"no resource {uri[:200]}", hint="resources/list shows what there is"), uri)
         stack = AsyncExitStack()
-        await stack.enter_async_context(held)
+        await stack.enter_async_context(watched)
         watcher.uris[uri] = stack
         return wire.EmptyResult()
 
@@ -104,17 +104,17 @@ class Watching:
         self, ctx: Context, params: wire.SubscriptionsListenRequestParams
     ) -> wire.SubscriptionsListenResult:
         call = self._call_of(ctx)
-        wanted = params.notifications
+        requested = params.notifications
         allowed: list[str] = []
         listeners = self._listeners.setdefault(call.principal.id, _Listeners())
         listeners.open += 1
         try:
             async with AsyncExitStack() as stack:
-                for uri in list(dict.fromkeys(wanted.resource_subscriptions or ()))[:MAX_WATCHED]:
-                    if (held := await self._watch(call, uri)) is not None:
-                        await stack.enter_async_context(held)
+                for uri in list(dict.fromkeys(requested.resource_subscriptions or ()))[:MAX_WATCHED]:
+                    if (watched := await self._watch(call, uri)) is not None:
+                        await stack.enter_async_context(watched)
                         allowed.append(uri)
-                honoured = wanted.model_copy(update={"resource_subscriptions": allowed or None})
+                honoured = requested.model_copy(update={"resource_subscriptions": allowed or None})
                 return await listeners.handler(ctx, params.model_copy(update={"notifications": honoured}))
         finally:
             listeners.open -= 1
@@ -130,7 +130,7 @@ class Watching:
         return self._watchers[connection]
 
     async def remember(self, ctx: Context, params: wire.NotificationParams) -> None:
-        """From `initialized` on, a handshake-era client hears of list changes without asking."""
+        """After `initialized`, a handshake-era client is notified of list changes without asking."""
         del params
         self._watcher(ctx)
 
@@ -141,12 +141,12 @@ class Watching:
             self._senders = senders
             coalescer = Coalescer(self.announce)
 
-            def heard(change: Change) -> None:
-                # Nearly every change of nearly every server: nobody is there to be told.
+            def on_change(change: Change) -> None:
+                # Nearly always nobody watches.
                 if self._listeners or self._watchers:
                     coalescer(change)
 
-            stop = self._changes.subscribe(heard)
+            stop = self._changes.subscribe(on_change)
             try:
                 yield
             finally:
@@ -156,7 +156,7 @@ class Watching:
                 senders.cancel_scope.cancel()
 
     def announce(self, change: Change) -> None:
-        """Send one change to everyone who may know: a task each, so that a client that stopped reading delays nobody."""
+        """Send one change to everyone who may know of it, each in a task, so that a client that stopped reading delays nobody."""
         if self._senders is None:
             return
         event = UpdatedEvent(uri=change.uri) if isinstance(change, ResourceUpdated) else ListChangedEvent()
@@ -167,16 +167,16 @@ class Watching:
             if change.principal_id not in {None, watcher.principal.id}:
                 continue
             if not isinstance(change, ResourceUpdated):
-                self._senders.start_soon(_tell, watcher.session.send_resource_list_changed)
+                self._senders.start_soon(_notify, watcher.session.send_resource_list_changed)
             elif change.uri in watcher.uris:
-                self._senders.start_soon(_tell, watcher.session.send_resource_updated, change.uri)
+                self._senders.start_soon(_notify, watcher.session.send_resource_updated, change.uri)
 
     def end_listening(self) -> None:
-        """End every listen stream in the way the protocol wants: with a last frame that says so."""
+        """End every listen stream as the protocol wants it: with a last frame that says so."""
         for listeners in tuple(self._listeners.values()):
             listeners.handler.close()
 
 
-async def _tell(send: Callable[..., Awaitable[None]], *arguments: str) -> None:
-    with anyio.move_on_after(TELL_SECONDS):
+async def _notify(send: Callable[..., Awaitable[None]], *arguments: str) -> None:
+    with anyio.move_on_after(NOTIFY_SECONDS):
         await send(*arguments)

@@ -1,7 +1,7 @@
-"""Serving on stdin and stdout, and leaving when nobody is there any more.
+"""Serves on stdin and stdout, and ends when the client is gone.
 
-The process ends when stdin closes, when its parent dies (somebody else may hold stdin open), and when it is told to stop; within a
-second, also if the client has stopped reading and a last answer is stuck in the pipe.
+The process ends when stdin closes, when its parent dies (another process may hold stdin open), and when it gets a signal to stop. It
+ends within a second, even if the client has stopped reading and the last answer is stuck in the pipe.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ CLOSING_SECONDS = 0.3
 
 
 async def serve(workspace: Workspace, wire: Wire) -> NoReturn:
-    """Serve until the client leaves, its process dies, or we are told to stop; then end the process."""
+    """Serve until the client leaves, its process dies, or a signal stops us; then end the process."""
     LoopWatch().start()
     share_threads()
     server = workspace.server(local_user())
@@ -36,15 +36,15 @@ async def serve(workspace: Workspace, wire: Wire) -> NoReturn:
     leaving = asyncio.create_task(_reason_to_leave(wire), name="leaving")
     log_event("serving", transport="stdio", root=workspace.settings.root)
     await asyncio.wait({serving, leaving}, return_when=asyncio.FIRST_COMPLETED)
-    # What is still being answered is given a moment to reach the client.
+    # Answers under way get a moment to reach the client.
     await asyncio.wait({serving}, timeout=LAST_WORDS_SECONDS)
     failed = serving.done() and serving.exception() is not None
     log_event("stopping", reason=leaving.result() if leaving.done() else "the client left")
     with suppress(TimeoutError):
         async with asyncio.timeout(CLOSING_SECONDS):
             await workspace.close()
-    # Not by returning: a thread may be blocked in a pipe that nobody will ever read or close, and exit handlers of libraries
-    # have nothing to say here. An embedded Jupyter server ends by itself when this process is gone.
+    # We do not return, because a thread may be blocked in a pipe that nobody will ever read or close, and exit handlers of
+    # libraries are not needed here. An embedded Jupyter server ends by itself when this process is gone.
     sys.stderr.flush()
     os._exit(1 if failed else 0)
 

@@ -1,7 +1,7 @@
-"""Standard input and output of a stdio server, taken away from everybody else before anything heavy is loaded.
+"""Standard input and output of a stdio server, reserved for the protocol before anything heavy is imported.
 
-Afterwards descriptor 0 is empty and descriptor 1 is stderr: whatever a library, an exit handler or a child prints or reads, the protocol
-is not disturbed.
+Afterwards descriptor 0 is empty and descriptor 1 is stderr, so nothing that a library, an exit handler or a child process prints or reads
+disturbs the protocol.
 """
 
 import io
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 class NoticingInput(io.TextIOWrapper):
-    """Lines from the client. Says when there will be no more."""
+    """Lines from the client. `at_end` is set when there will be no more."""
 
     def __init__(self, raw: io.BufferedReader) -> None:
         super().__init__(raw, encoding="utf-8", errors="replace")
@@ -33,7 +33,7 @@ class Wire:
 
 
 def claim() -> Wire:
-    """Take stdin and stdout for the protocol."""
+    """Reserve stdin and stdout for the protocol."""
     incoming, outgoing = os.dup(0), os.dup(1)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)

@@ -1,4 +1,4 @@
-"""What every answer has that comes from a route: counted, not guessed at by browsers, not stored."""
+"""What every response of a route gets: it is counted, browsers must not guess its type, and nobody stores it."""
 
 from collections.abc import Callable
 
@@ -8,14 +8,14 @@ from starlette.types import Scope as AsgiScope
 
 
 class Answers:
-    """Counts statuses, and adds the headers that an answer does not have by itself."""
+    """Counts statuses, and adds headers that a response does not have already."""
 
     def __init__(self, app: ASGIApp, observe: Callable[[int], None]) -> None:
         self._app = app
         self._observe = observe
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        async def watched(message: Message) -> None:
+        async def send_counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self._observe(message["status"])
                 message.setdefault("headers", [])
@@ -24,4 +24,4 @@ class Answers:
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
-        await self._app(scope, receive, watched)
+        await self._app(scope, receive, send_counted)

@@ -1,8 +1,8 @@
-"""Bodies of requests, taken whole: of which kind and how large one may be, how long it may take, how much of them one caller may be
-sending at once, how much JSON it may hold, and whether the caller has the scope of the tool that it calls.
+"""The bodies of requests, read whole, with their limits: the content type, the size, the time, how much one caller may be sending at
+once, and how much JSON a body holds. Also whether the caller has the scope of the tool that it calls.
 
-A tool's scope is looked at here and once more by the server behind. Here, because a refusal by HTTP's status has to be said before the
-server begins to answer; there, because a tool is looked for among those that the caller's scopes offer, and stdio has no gate.
+A tool's scope is checked here and again by the server behind. Here, because a refusal with an HTTP status has to come before the server
+begins to respond; there, because it looks for a tool among those that the caller's scopes offer, and stdio has no gate.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from cellwright.app.http.turns import OWN_TOKENS, TurnLimits
 from cellwright.core.types import PRINCIPAL_KEY, Scope
 
 MOST_ARRIVING = 64 * 1024 * 1024
-"""Bytes of bodies that are not whole yet, of one caller."""
+"""The bytes that one caller's unfinished bodies may have together."""
 
 
 class Bodies:
-    """Takes the body of each POST and hands it on whole. It is kept nowhere else: a call may last for hours."""
+    """Reads the body of each POST and passes it on whole. Nothing else keeps the body, because a call may last for hours."""
 
     def __init__(
         self, app: ASGIApp, limits: TurnLimits, tool_scope: Callable[[str], Scope | None], metadata_url: str
@@ -39,21 +39,18 @@ class Bodies:
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["method"] == "POST" and LINE_KEY in scope:
-            receive = await self._with_body(scope, receive)
+            head = head_of(scope)
+            check_content_type(head)
+            body = await self._read_body(scope[LINE_KEY], head, receive)
+            check_json(body)
+            tool = called_tool(head, body)
+            needed = self._tool_scope(tool) if tool is not None else None
+            if needed is not None:
+                check_scope(scope[PRINCIPAL_KEY], needed, self._metadata_url)
+            receive = replayed(body, receive)
         await self._app(scope, receive, send)
 
-    async def _with_body(self, scope: AsgiScope, receive: Receive) -> Receive:
-        head = head_of(scope)
-        check_kind(head)
-        body = await self._take(scope[LINE_KEY], head, receive)
-        check_json(body)
-        tool = called_tool(head, body)
-        needed = self._tool_scope(tool) if tool is not None else None
-        if needed is not None:
-            check_scope(scope[PRINCIPAL_KEY], needed, self._metadata_url)
-        return replayed(body, receive)
-
-    async def _take(self, line: str, head: Mapping[str, str], receive: Receive) -> bytes:
+    async def _read_body(self, line: str, head: Mapping[str, str], receive: Receive) -> bytes:
         announced = head.get("content-length", "0")
         if not announced.isdigit() or int(announced) > self._limits.max_body:
             raise self._too_large()
@@ -91,18 +88,18 @@ class Bodies:
         return Refusal(413, reason, hint="send it in parts; the operator can raise --max-body")
 
 
-def check_kind(head: Mapping[str, str]) -> None:
-    kind = head.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
+def check_content_type(head: Mapping[str, str]) -> None:
+    content_type = head.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != "application/json":
         raise Refusal(415, "the body must be application/json")
     if head.get("content-encoding", "identity").lower() != "identity":
         raise Refusal(415, "compressed bodies are not taken")
 
 
 def check_json(body: bytes) -> None:
-    """Whether this may be given to a parser of JSON. What is not JSON at all may: the parser says so."""
+    """Refuse a body that is too much for the JSON parser. What is no JSON at all passes: the parser reports it."""
     if b"\0" in body:
-        # Python's parser also reads UTF-16 and UTF-32, which the count does not.
+        # Python's parser also reads UTF-16 and UTF-32, which the count below does not understand.
         raise Refusal(400, "the body has a NUL in it, so it is no JSON in UTF-8", hint="encode it as UTF-8")
     excess = excess_of(body)
     if excess:

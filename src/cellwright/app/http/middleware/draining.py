@@ -1,4 +1,4 @@
-"""The end: who is in may finish, nobody else comes in."""
+"""While the server stops, calls under way may finish, and new requests are refused."""
 
 import asyncio
 from collections.abc import Generator
@@ -14,7 +14,7 @@ from cellwright.app.http.routes import OPEN, route_of
 
 
 class CallsUnderWay:
-    """How many calls are being served, and whether more may come."""
+    """How many calls are being served, and whether the server is closing."""
 
     def __init__(self) -> None:
         self.closing = False
@@ -23,7 +23,7 @@ class CallsUnderWay:
         self._idle.set()
 
     @contextmanager
-    def one_more(self) -> Generator[None]:
+    def counted(self) -> Generator[None]:
         self._count += 1
         self._idle.clear()
         try:
@@ -39,7 +39,7 @@ class CallsUnderWay:
 
 
 class Draining:
-    """Counts calls, which are finished before the server stops. Streams that stay open by design do not count."""
+    """Counts the calls that have to finish before the server stops. Streams that stay open by design do not count."""
 
     def __init__(self, app: ASGIApp, calls: CallsUnderWay) -> None:
         self._app = app
@@ -52,5 +52,5 @@ class Draining:
         if route is None or route.needs == OPEN or is_stream(scope["method"], head_of(scope)):
             await self._app(scope, receive, send)
             return
-        with self._calls.one_more():
+        with self._calls.counted():
             await self._app(scope, receive, send)

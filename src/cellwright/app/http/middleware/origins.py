@@ -1,7 +1,7 @@
-"""Host and Origin: a request must be meant for this server, and come from a page that may call it.
+"""Host and Origin: a request must be meant for this server, and must come from a page that may call it.
 
 Starlette's TrustedHostMiddleware answers 400 in plain text, knows no ports and may redirect; its CORSMiddleware lets every Origin in
-and judges a preflight by what it asks for. A browser that is lured here must be refused by status, so both are our own.
+and judges a preflight by the headers it asks for. A browser that was lured here must be refused by status, so both are our own.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ ALLOW_ORIGIN = "access-control-allow-origin"
 
 
 class HostAndOrigin:
-    """Refuses other hosts and foreign pages; what an allowed page is answered, it may read."""
+    """Refuses other hosts and foreign pages, and lets allowed pages read the responses."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str], origins: frozenset[str]) -> None:
         self._app = app
@@ -26,25 +26,25 @@ class HostAndOrigin:
         self._origins = origins
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        head, twice = read_head(scope)
+        head, repeated = read_head(scope)
         scope[HEAD_KEY] = head
         origin = head.get("origin")
-        readable: dict[str, str] = {}
+        cors_headers: dict[str, str] = {}
         if origin is not None and origin in self._origins:
-            readable = {ALLOW_ORIGIN: origin, "vary": "origin", "access-control-expose-headers": EXPOSED_HEADERS}
+            cors_headers = {ALLOW_ORIGIN: origin, "vary": "origin", "access-control-expose-headers": EXPOSED_HEADERS}
         try:
             self._check_host(head)
             self._check_origin(scope["method"], head)
-            _check_once(twice)
-            await self._app(scope, receive, _with(readable, send) if readable else send)
+            _check_not_repeated(repeated)
+            await self._app(scope, receive, _with_headers(cors_headers, send) if cors_headers else send)
         except Refusal as refusal:
-            refusal.headers.update(readable)
+            refusal.headers.update(cors_headers)
             raise
 
     def _check_host(self, head: Mapping[str, str]) -> None:
         host = head.get("host", "").lower()
         name, _, port = host.rpartition(":")
-        # An allowed host that is written without a port means every port of it.
+        # An allowed host without a port stands for every port.
         if host not in self._hosts and not (port.isdigit() and name in self._hosts and not _has_port(name)):
             raise Refusal(421, "this Host is not served here", hint="the operator can add it with --allowed-hosts")
 
@@ -56,13 +56,13 @@ class HostAndOrigin:
             raise Refusal(403, "cross-site requests may not call")
 
 
-def _check_once(twice: str) -> None:
-    if twice:
-        raise Refusal(400, f"the header {twice} is given twice")
+def _check_not_repeated(header: str) -> None:
+    if header:
+        raise Refusal(400, f"the header {header} is given twice")
 
 
 def is_own(origin: str | None, head: Mapping[str, str]) -> bool:
-    """Whether this is the origin of the page that this very server gives out."""
+    """Whether this is the origin of the page that this very server serves."""
     host = head.get("host", "").lower()
     return origin in {f"http://{host}", f"https://{host}"}
 
@@ -71,15 +71,15 @@ def _has_port(host: str) -> bool:
     return ":" in host.rpartition("]")[2]
 
 
-def _with(headers: Mapping[str, str], send: Send) -> Send:
-    async def sending(message: Message) -> None:
+def _with_headers(cors_headers: Mapping[str, str], send: Send) -> Send:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             message.setdefault("headers", [])
-            own = MutableHeaders(scope=message)
-            # The answer to a preflight says all of this by itself.
-            if ALLOW_ORIGIN not in own:
-                for name, value in headers.items():
-                    own.setdefault(name, value)
+            headers = MutableHeaders(scope=message)
+            # The response to a preflight has all of these already.
+            if ALLOW_ORIGIN not in headers:
+                for name, value in cors_headers.items():
+                    headers.setdefault(name, value)
         await send(message)
 
-    return sending
+    return send_with_headers

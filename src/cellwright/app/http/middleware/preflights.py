@@ -1,4 +1,4 @@
-"""What a browser asks before a page of another origin may call: answered to those that may, without a token."""
+"""CORS preflights: the OPTIONS requests by which a browser asks whether a page of another origin may call. They need no token."""
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Send
@@ -9,7 +9,7 @@ from cellwright.app.http.messages import CORS_HEADERS, CORS_METHODS
 
 
 class Preflights:
-    """Answers OPTIONS of allowed origins; of others it is a method like any other."""
+    """Answers OPTIONS requests of allowed origins. From other origins, OPTIONS is a method like any other."""
 
     def __init__(self, app: ASGIApp, origins: frozenset[str]) -> None:
         self._app = app

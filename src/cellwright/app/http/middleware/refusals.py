@@ -1,4 +1,4 @@
-"""Whoever is refused hears why, in the words of the one that refused."""
+"""Turns a Refusal that another middleware raised into a response."""
 
 import json
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from cellwright.app.http.refusal import Refusal, told
+from cellwright.app.http.refusal import Refusal, refusal_json
 from cellwright.app.http.routes import route_of
 from cellwright.app.log import log_event
 
 
 class Refusals:
-    """Answers what is raised as a Refusal further in; logged and counted."""
+    """Catches every Refusal that is raised behind it, logs it, counts it and answers it."""
 
     def __init__(self, app: ASGIApp, observe: Callable[[int], None]) -> None:
         self._app = app
@@ -35,9 +35,9 @@ def response_of(refusal: Refusal, *, as_protocol: bool) -> Response:
     headers = {
         "cache-control": "no-store",
         "x-content-type-options": "nosniff",
-        # What was not read of the body must not be taken for the next request.
+        # The unread rest of the body must not be taken for the next request.
         "connection": "close",
         **refusal.headers,
     }
-    body = json.dumps(told(refusal.status, refusal.message, refusal.headers, as_protocol=as_protocol))
+    body = json.dumps(refusal_json(refusal.status, refusal.message, refusal.headers, as_protocol=as_protocol))
     return Response(body, refusal.status, headers, "application/json")

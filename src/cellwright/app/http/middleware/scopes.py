@@ -1,4 +1,4 @@
-"""Whether there is such a route, whether it takes this method, and whether the caller has the scope that it declares."""
+"""Checks that the route exists, that it takes the method, and that the caller has the scope that it declares."""
 
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
@@ -9,7 +9,7 @@ from cellwright.core.types import PRINCIPAL_KEY, Principal, Scope
 
 
 class Scopes:
-    """Holds each request against what its route declares."""
+    """Checks each request against what its route declares."""
 
     def __init__(self, app: ASGIApp, metadata_url: str) -> None:
         self._app = app
@@ -27,7 +27,7 @@ class Scopes:
 
 
 def check_scope(principal: Principal, needed: Scope, metadata_url: str) -> None:
-    """Refuse who lacks it, with what a client needs to ask for a token that has it."""
+    """Refuse a caller without the scope, and tell its client how to ask for a token that has it."""
     if not principal.may(needed):
         raise Refusal(
             403,

@@ -1,4 +1,4 @@
-"""Every request waits for its turn in its caller's line; `turns` says when that comes."""
+"""Every request waits for its turn in its caller's line; `turns` decides when it comes."""
 
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
@@ -11,7 +11,7 @@ from cellwright.app.http.turns import TurnLimits, Turns
 
 
 class TurnTaking:
-    """Lets a request on when it is its turn. What is open to everybody has no line."""
+    """Passes a request on when it is its turn. Requests for open routes have no line and do not wait."""
 
     def __init__(self, app: ASGIApp, limits: TurnLimits) -> None:
         self._app = app
@@ -23,7 +23,7 @@ class TurnTaking:
             await self._app(scope, receive, send)
             return
         head = head_of(scope)
-        # Which client of a caller this is, as far as a request tells: its session, else the address it comes from.
+        # What tells the clients of one caller apart: the session, or else the address.
         source = head.get("mcp-session-id") or address_of(scope)
         announced = head.get("content-length", "0")
         size = int(announced) if announced.isdigit() else 0
