@@ -16,7 +16,7 @@ from cellwright.core.text.counting import counted
 from cellwright.core.text.cutting import cut_text
 from cellwright.core.text.sight import seen
 from cellwright.core.types import Call
-from cellwright.jupyter.documents.rooms import DocumentChanged, OpenDocument
+from cellwright.jupyter.documents.open_document import DocumentChanged, OpenDocument
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.model import DataOutput, ErrorOutput, LiveCell, Output, RoomKind, StreamOutput
 from cellwright.jupyter.notebooks.notebook import LiveNotebook

@@ -11,8 +11,9 @@ from cellwright.core.errors import CellwrightError, Forbidden, InvalidArgument, 
 from cellwright.core.installation import this_installation
 from cellwright.core.status import PartStatus
 from cellwright.core.types import Call, Principal
+from cellwright.jupyter.documents.open_document import DocumentChanged, OpenDocument
 from cellwright.jupyter.documents.presence import Collaborator
-from cellwright.jupyter.documents.rooms import DocumentChanged, OpenDocument, Rooms
+from cellwright.jupyter.documents.rooms import Rooms
 from cellwright.jupyter.edits.proposals import Desk, Proposals
 from cellwright.jupyter.files.creating import CreatedFile, create, new_notebook
 from cellwright.jupyter.files.guarded import guarded

@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 from cellwright.core.text.clean import clean
 from cellwright.core.text.sight import cut_for_people, seen, spelt
+from cellwright.jupyter.documents.open_document import OpenDocument
 from cellwright.jupyter.documents.people import people_in
-from cellwright.jupyter.documents.rooms import OpenDocument
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.kernels.outputs import output_json
 from cellwright.jupyter.model import JsonObject, LiveCell

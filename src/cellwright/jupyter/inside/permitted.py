@@ -11,7 +11,8 @@ from typing import Any, Final, cast
 
 from cellwright.core.errors import Forbidden
 from cellwright.core.types import Call, Leave, Principal, Scope
-from cellwright.jupyter.documents.rooms import OpenDocument, Rooms, RunEnded
+from cellwright.jupyter.documents.open_document import OpenDocument
+from cellwright.jupyter.documents.rooms import Rooms, RunEnded
 from cellwright.jupyter.documents.text import TextDocument
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.kernels.live import LiveKernels

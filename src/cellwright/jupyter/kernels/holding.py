@@ -5,7 +5,8 @@ from contextlib import AsyncExitStack
 from pycrdt import Map
 
 from cellwright.core.errors import CellwrightError, NotFound
-from cellwright.jupyter.documents.rooms import OpenDocument, Rooms
+from cellwright.jupyter.documents.open_document import OpenDocument
+from cellwright.jupyter.documents.rooms import Rooms
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.kernels.executions import CellJob, Execution
 from cellwright.jupyter.kernels.outputs import OutputWriter
