@@ -41,7 +41,8 @@ class YdocRooms:
 
     async def join(self, path: DocPath, kind: RoomKind) -> RoomAccess:
         """Join the document's room. The caller checks first that the file exists."""
-        room_id = f"{kind.value}:{self._file_id(path)}"
+        file_ids: Any = self._extension.serverapp.web_app.settings["file_id_manager"]
+        room_id = f"{kind.value}:{file_ids.get_id(path.text) or file_ids.index(path.text)}"
         # A task of its own, because a cancelled caller would leave a half-opened room, or one without clients that nobody cleans.
         entering = asyncio.create_task(self._enter(room_id, path))
         try:
@@ -56,10 +57,6 @@ class YdocRooms:
     def _leave_again(self, entering: asyncio.Task[RoomAccess]) -> None:
         if not entering.cancelled() and entering.exception() is None:
             self._keep(asyncio.create_task(entering.result().channel.close()))
-
-    def _file_id(self, path: DocPath) -> str:
-        ids: Any = self._extension.serverapp.web_app.settings["file_id_manager"]
-        return str(ids.get_id(path.text) or ids.index(path.text))
 
     async def _enter(self, room_id: str, path: DocPath) -> RoomAccess:
         client = RoomClient(room_id)

@@ -69,7 +69,8 @@ class OwnKernels:
     async def submit(self, call: Call, kernel_id: str, cells: Sequence[CodeToRun]) -> Run:
         require_run(call, needed=OWN_RUNNING)
         queue = await (await self._notebooks.connected(call)).kernels.queue(kernel_id)
-        return _Run(queue.submit(call.principal.id, [_job(cell) for cell in cells]))
+        jobs = [CellJob(lambda code=cell.code: code, cell.cell_id) for cell in cells]
+        return _Run(queue.submit(call.principal.id, jobs))
 
     async def shut_down(self, kernel_id: str) -> None:
         connected = self._servers.pop(kernel_id, None)
@@ -106,10 +107,6 @@ def spec_for(language: str, specs: Sequence[KernelSpec]) -> KernelSpec:
         hint=f"{HOW_TO_GET.get(language, ELSEWHERE)} (in the Jupyter server's environment), then run again",
         details={"language": language, "installed": installed},
     )
-
-
-def _job(cell: CodeToRun) -> CellJob:
-    return CellJob(lambda: cell.code, cell.cell_id)
 
 
 class _Run:

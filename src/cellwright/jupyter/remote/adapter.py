@@ -11,7 +11,7 @@ from urllib.parse import quote
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from cellwright.core.errors import CellwrightError, Unavailable
+from cellwright.core.errors import Unavailable
 from cellwright.jupyter.documents.forks import RemoteForks
 from cellwright.jupyter.documents.updates import MAX_MESSAGE_BYTES
 from cellwright.jupyter.files import rules as filerules
@@ -141,7 +141,9 @@ class RemoteDocuments(Contents):
         # Joining the room of a file that does not exist stops live updates in every room of the server.
         filerules.check_joinable(path, await self.stat(path), kind)
         if await self.sharing() is Sharing.DOCUMENTS:
-            room = f"{kind.value}:{await self._file_id(path)}"
+            parameters = {"path": path.text}
+            answer = await self._rest.request("POST", "api/fileid/index", f"file {path}", parameters=parameters)
+            room = f"{kind.value}:{answer.json()['id']}"
             return RoomAccess(room, await self._connect(room, ""), answers_saves=False, echoes=False, name=path.text)
         about, api_path = f"file {path}", f"api/collaboration/session/{path.quoted}"
         answer = await self._rest.probe("PUT", api_path, about, body=kind.as_json())
@@ -153,10 +155,6 @@ class RemoteDocuments(Contents):
         room = f"{session['format']}:{session['type']}:{session['fileId']}"
         channel = await self._connect(room, f"?sessionId={quote(session['sessionId'], safe='')}")
         return RoomAccess(room, channel, name=path.text)
-
-    async def _file_id(self, path: DocPath) -> str:
-        answer = await self._rest.request("POST", "api/fileid/index", f"file {path}", parameters={"path": path.text})
-        return str(answer.json()["id"])
 
     async def _connect(self, room: str, query: str) -> WebsocketRoomChannel:
         address = self._rest.address
@@ -173,15 +171,13 @@ class RemoteDocuments(Contents):
                 ping_timeout=SILENT_SECONDS,
             )
         except InvalidStatus as error:
-            raise self._refused(room, error.response.status_code) from error
+            status = error.response.status_code
+            if status in DENIED:
+                raise self._rest.denied(status) from error
+            raise Unavailable(f"{self.url} answered {status} when we joined room {room}", hint="Try again") from error
         except (OSError, TimeoutError, InvalidHandshake) as error:
             raise Unavailable(f"no connection to {address.url} for room {room}: {error}", hint="Try again") from error
         return WebsocketRoomChannel(connection)
-
-    def _refused(self, room: str, status: int) -> CellwrightError:
-        if status in DENIED:
-            return self._rest.denied(status)
-        return Unavailable(f"{self.url} answered {status} when we joined room {room}", hint="Try again")
 
 
 class RemoteJupyter:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import ssl
 from collections.abc import Mapping
 from secrets import token_hex
 from typing import Any, cast
@@ -14,6 +13,7 @@ from cellwright.core.errors import CellwrightError, InvalidArgument, LimitReache
 from cellwright.core.foreign_json import JsonBounds, parsed
 from cellwright.jupyter.errors import JupyterDenied, UnknownOutcome, refusal
 from cellwright.jupyter.server.address import JupyterAddress
+from cellwright.jupyter.server.discovery import certificates
 
 CONNECT_SECONDS = 5.0
 REQUEST_SECONDS = 60.0
@@ -73,7 +73,7 @@ class Rest:
             timeout=httpx2.Timeout(REQUEST_SECONDS, connect=CONNECT_SECONDS),
             # A proxy from the environment is never used for servers on this machine.
             trust_env=not address.is_loopback,
-            verify=_certificates(address),
+            verify=certificates(address.url),
             follow_redirects=False,
         )
         for name, value in _cookies(address):
@@ -239,11 +239,6 @@ def not_jupyter(answer: str) -> Unavailable:
     return Unavailable(
         f"this is not what a Jupyter server answers: {answer[:200]}", hint="Check the address given with --jupyter-url"
     )
-
-
-def _certificates(address: JupyterAddress) -> ssl.SSLContext:
-    """The system's certificates. For plain HTTP they are not loaded, because that takes long."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if address.url.startswith("http:") else ssl.create_default_context()
 
 
 async def _body(response: httpx2.Response, about: str) -> bytes:

@@ -84,10 +84,13 @@ async def accepts_token(server: LocalServer) -> bool:
 
 
 def local_client(url: str, headers: Mapping[str, str], seconds: float) -> httpx2.AsyncClient:
-    """A client for servers on this machine: without a proxy, and without certificates where none are needed (they load slowly)."""
-    plain = url.startswith("http:")
-    verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else ssl.create_default_context()
-    return httpx2.AsyncClient(headers=dict(headers), trust_env=False, timeout=seconds, verify=verify)
+    """A client for servers on this machine, without a proxy."""
+    return httpx2.AsyncClient(headers=dict(headers), trust_env=False, timeout=seconds, verify=certificates(url))
+
+
+def certificates(url: str) -> ssl.SSLContext:
+    """The system's certificates. For plain HTTP they are not loaded, because that takes long."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if url.startswith("http:") else ssl.create_default_context()
 
 
 def root_of(address: JupyterAddress, runtime_dir: Path) -> Path | None:

@@ -141,7 +141,12 @@ class EmbeddedJupyter:
     async def _wait_until_up(self, process: subprocess.Popen[bytes]) -> LocalServer:
         try:
             async with asyncio.timeout(START_SECONDS):
-                announcement = await self._announcement(process)
+                line = await asyncio.to_thread(_read_announcement, process)
+                if not line:
+                    raise EmbeddedFailed(
+                        f"the embedded Jupyter server did not start: {self._last_lines()}", hint=self._hint()
+                    )
+                announcement = json.loads(line)
                 # Remembered for the next start, so that a person's open tab finds the server at the same address.
                 self._port = announcement["port"]
                 server = LocalServer(f"http://127.0.0.1:{self._port}", self._token, self._root, announcement["pid"])
@@ -150,12 +155,6 @@ class EmbeddedJupyter:
         except TimeoutError as error:
             message = f"the embedded Jupyter server did not answer within {START_SECONDS:g} s: {self._last_lines()}"
             raise EmbeddedFailed(message, hint=self._hint()) from error
-
-    async def _announcement(self, process: subprocess.Popen[bytes]) -> dict[str, int]:
-        line = await asyncio.to_thread(_read_announcement, process)
-        if not line:
-            raise EmbeddedFailed(f"the embedded Jupyter server did not start: {self._last_lines()}", hint=self._hint())
-        return json.loads(line)
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         private = tempfile.mkdtemp(prefix="embedded-", dir=self._state_dir)

@@ -44,7 +44,9 @@ class WorkspaceKernelSpecs(KernelSpecManager):
         specs = {name_of(environment): _spec(environment) for environment in choice.others}
         if choice.default is not None:
             specs[NATIVE_KERNEL_NAME] = _spec(choice.default)
-            specs[OWN_NAME] = _own_spec(own)
+            display_name = f"Python {own.version} (cellwright's own)"
+            traits: dict[str, Any] = {**get_kernel_dict(), "display_name": display_name}
+            specs[OWN_NAME] = _described(KernelSpec(resource_dir=RESOURCES, **traits))
         return specs
 
 
@@ -73,11 +75,6 @@ def _spec(environment: Environment) -> KernelSpec:
             METADATA_KEY: _about(environment.python, environment.version, environment.origin),
         },
     )
-
-
-def _own_spec(own: Interpreter) -> KernelSpec:
-    traits: dict[str, Any] = {**get_kernel_dict(), "display_name": f"Python {own.version} (cellwright's own)"}
-    return _described(KernelSpec(resource_dir=RESOURCES, **traits))
 
 
 def _described(spec: KernelSpec) -> KernelSpec:
