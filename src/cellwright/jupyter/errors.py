@@ -1,6 +1,6 @@
-"""What can go wrong between us and a Jupyter server."""
+"""Errors between us and a Jupyter server."""
 
-from cellwright.core.errors import CellwrightError, NotFound, Unavailable
+from cellwright.core.errors import CellwrightError, Conflict, InvalidArgument, LimitReached, NotFound, Unavailable
 
 
 class UnknownOutcome(CellwrightError):
@@ -26,7 +26,35 @@ class RoomLost(Unavailable):
 
 
 def not_there(about: str, server: str) -> NotFound:
-    """A file, folder, kernel or session that the server does not have, with the tool that shows what there is of its kind."""
+    """The server does not have this file, folder, kernel or session. The hint names the tool that shows what it has."""
     running = about.startswith(("kernel", "session"))
     hint = "get_nb_stat shows which kernel a notebook has" if running else "list_nbs shows the notebooks there are"
     return NotFound(f"no {about} on the Jupyter server {server}", hint=hint)
+
+
+def refusal(status: int, message: str, about: str, server: str) -> CellwrightError:
+    """The error that stands for an HTTP status of a Jupyter server and its message."""
+    match status:
+        case 401 | 403:
+            return JupyterDenied(f"Jupyter may not touch {about}: {message}", hint="Check the file's permissions")
+        case 404:
+            return not_there(about, server)
+        case 409:
+            return Conflict(
+                f"Jupyter refused to change {about}: {message}",
+                hint="read it again, then change it or choose another name",
+            )
+        case 413:
+            return LimitReached(
+                f"{about} is larger than the Jupyter server accepts",
+                hint="make it smaller: clear outputs, or split it",
+            )
+        case status if status < 500:  # noqa: PLR2004 - HTTP's own numbers
+            return InvalidArgument(
+                f"Jupyter refused {about}: {message or status}", hint="change what the message names, then call again"
+            )
+        case status:
+            return Unavailable(
+                f"Jupyter failed with {about} ({status}): {message or 'see its log'}",
+                hint="try again; if it stays, Jupyter's log says why",
+            )

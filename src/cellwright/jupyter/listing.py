@@ -1,6 +1,6 @@
-"""The notebooks there are. As cards: those that Jupyter tells of, or, where none is connected yet, the files below the root.
+"""Lists of notebooks: cards of those on the Jupyter server, or, before it is connected, of the files below the root.
 
-As places that can be found: those of a server that has to be asked; and where the project's folder lies on the server.
+Also the collection of a server's notebooks for search, and the path of the project's folder on the server.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
 
 
 async def notebooks_of(notebooks: LiveNotebooks, call: Call) -> tuple[list[Card], bool]:
-    """What the Jupyter server has, and whether there is more than that."""
+    """Cards of the notebooks on the Jupyter server, and whether there are more."""
     connected = await notebooks.connected(call)
     documents = connected.found.jupyter.documents
     paths = await documents.find(folder_path(connected.found.folder), SUFFIX)
@@ -50,16 +50,16 @@ async def notebooks_of(notebooks: LiveNotebooks, call: Call) -> tuple[list[Card]
     return cards, len(paths) > len(described) or not paths.complete
 
 
-def _card(path: str, changed: datetime, *, live: bool = False, people: int = 0) -> Card:
+def _card(path: str, last_modified: datetime, *, live: bool = False, people: int = 0) -> Card:
     title = spelt(path).rpartition("/")[2].removesuffix(SUFFIX)
-    moment = changed.isoformat(timespec="seconds")
+    changed = last_modified.isoformat(timespec="seconds")
     return Card(
-        "notebook", f"jupyter://{DocPath(path).quoted}", title, spelt(path), (), moment, live=live, people=people
+        "notebook", f"jupyter://{DocPath(path).quoted}", title, spelt(path), (), changed, live=live, people=people
     )
 
 
 def notebooks_below(root: Path) -> tuple[list[Card], bool]:
-    """The notebooks in a folder as files."""
+    """Cards of the notebook files below a folder, and whether there are more."""
     cards: list[Card] = []
     walked = 0
     for folder, folders, files in os.walk(root):
@@ -75,7 +75,7 @@ def notebooks_below(root: Path) -> tuple[list[Card], bool]:
 
 
 def _card_of_file(root: Path, file: Path) -> Card | None:
-    """None for what nobody could open: a name that no tool takes, a pipe, a link to nowhere, what went meanwhile."""
+    """None for a file that nobody could open: with a name that no tool accepts, a pipe, a broken link, or deleted meanwhile."""
     path = file.relative_to(root).as_posix()
     try:
         status = file.stat()
@@ -88,7 +88,7 @@ def _card_of_file(root: Path, file: Path) -> Card | None:
 
 @dataclass(frozen=True, slots=True)
 class ServerCollection:
-    """The notebooks of a Jupyter server, as its contents API tells them."""
+    """The notebooks of a Jupyter server, listed by its contents API."""
 
     tenant: str
     notebooks: LiveNotebooks
@@ -99,15 +99,15 @@ class ServerCollection:
     async def inventory(self) -> Inventory:
         try:
             async with asyncio.timeout(LISTING_SECONDS):
-                found = (await self.notebooks.connected(self.call)).found
-                documents = found.jupyter.documents
-                infos = await documents.describe(await documents.find(folder_path(found.folder), SUFFIX))
+                server = (await self.notebooks.connected(self.call)).found
+                documents = server.jupyter.documents
+                infos = await documents.describe(await documents.find(folder_path(server.folder), SUFFIX))
         except TimeoutError:
             raise DeadlineExceeded(
                 f"listing the notebooks took more than {LISTING_SECONDS:.0f} s",
                 hint="try again later, or serve a folder with fewer files as --root",
             ) from None
-        return newest([(info.last_modified, _place(info)) for info in infos if _is_wanted(info)])
+        return newest([(info.last_modified, _place(info)) for info in infos if _is_searchable(info)])
 
     async def read(self, places: Sequence[Place]) -> list[Reading]:
         return [Reading(place, await self._notebook(place), place.id) for place in places]
@@ -119,12 +119,12 @@ class ServerCollection:
         except Unavailable:
             raise
         except CellwrightError:
-            # Deleted since it was listed, or no notebook to the server either.
+            # Deleted since it was listed, or not a notebook for the server either.
             return None
         return await asyncio.to_thread(notebook_within, content)
 
 
-def _is_wanted(info: FileInfo) -> bool:
+def _is_searchable(info: FileInfo) -> bool:
     return is_findable(info.path) and not is_secret(info.path) and (info.size or 0) <= LARGEST_NOTEBOOK
 
 
@@ -133,21 +133,21 @@ def _place(info: FileInfo) -> Place:
 
 
 class FolderInJupyter:
-    """Where the project's folder lies below the root of the Jupyter server that would be used for it, without starting one."""
+    """The path of the project's folder below the root of the Jupyter server that would be used for it. Starts no server."""
 
     def __init__(self, root: Path, runtime: Path) -> None:
         self._root = root
         self._runtime = runtime
-        self._told: tuple[float, str] | None = None
+        self._remembered: tuple[float, str] | None = None
 
     async def __call__(self) -> str:
         now = time.monotonic()
-        if self._told is None or now - self._told[0] > BELIEVED_SECONDS:
-            self._told = (now, await self._look())
-        return self._told[1]
+        if self._remembered is None or now - self._remembered[0] > BELIEVED_SECONDS:
+            self._remembered = (now, await self._find())
+        return self._remembered[1]
 
-    async def _look(self) -> str:
-        here = self._root.resolve()
-        server = await server_holding(here, running_servers(self._runtime), accepts_token)
-        folder = here.relative_to(server.root).as_posix() if server else "."
+    async def _find(self) -> str:
+        root = self._root.resolve()
+        server = await server_holding(root, running_servers(self._runtime), accepts_token)
+        folder = root.relative_to(server.root).as_posix() if server else "."
         return "" if folder == "." else folder

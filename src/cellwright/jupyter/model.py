@@ -1,4 +1,4 @@
-"""What a Jupyter server has, as values: files, cells, outputs, kernels, sessions."""
+"""The values of a Jupyter server: files, cells, outputs, kernels, sessions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, cast, overload
 JsonObject = dict[str, Any]
 
 MOST_FOLDERS = 50_000
-"""How many folders of this machine a walk looks into."""
+"""Of this machine, in one walk."""
 WALK_SECONDS = 10.0
-"""How long it may take."""
+"""How long such a walk may take."""
 MOST_FOLDERS_ASKED = 5_000
-"""The same where a server has to be asked for each."""
+"""The same where each folder takes a request to a server."""
 WALK_SECONDS_ASKING = 30.0
 
 
@@ -30,14 +30,14 @@ class CellType(StrEnum):
 
 
 class RoomKind(StrEnum):
-    """How a document is shared. The only two that may be joined: another opens a second room on the same file."""
+    """How a document is shared. Only these two may be joined: any other opens a second room on the same file."""
 
     NOTEBOOK = "json:notebook"
     TEXT = "text:file"
 
     def as_json(self) -> dict[str, str]:
-        kept_as, _, kind = self.value.partition(":")
-        return {"format": kept_as, "type": kind}
+        file_format, _, file_type = self.value.partition(":")
+        return {"format": file_format, "type": file_type}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class FileInfo:
 
 
 class FoundFile(NamedTuple):
-    """A file or folder by name. `info` is there if it cost nothing; `describe` fills it in."""
+    """A file or folder by its path. `info` is set if it came without another request; otherwise `Documents.describe` gets it."""
 
     path: str
     kind: FileKind
@@ -70,11 +70,11 @@ class FoundFiles(Sequence[FoundFile]):
     """Files that were found, by path."""
 
     complete: bool = True
-    """Whether these are all: a walk ends after so many folders, and so much time."""
+    """False if the walk ended early, because of too many folders or too much time."""
 
 
 class FoundList(FoundFiles):
-    """Files that were found, as they are."""
+    """Found files in a list."""
 
     def __init__(self, files: list[FoundFile], *, complete: bool = True) -> None:
         self._files = files
@@ -95,18 +95,18 @@ class FoundList(FoundFiles):
 
 @dataclass(frozen=True, slots=True)
 class FileListing:
-    """Files that were found, how old that knowledge is, and what was left out."""
+    """Files that were found, how old the list is, and what was left out."""
 
     files: FoundFiles
     age_seconds: float | None = None
-    """Since when it was asked for; None if that was now."""
+    """None if the list was made for this request."""
     cut: str = ""
     """What was left out and how to get it; empty if nothing was."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """A file with what is in it: a notebook's JSON, or text, or base64 when `format` says so."""
+    """A file with its contents: a notebook's JSON, or text, or base64 when `format` says so."""
 
     info: FileInfo
     content: Any
@@ -148,7 +148,7 @@ Output = StreamOutput | DataOutput | ErrorOutput | UnknownOutput
 
 @dataclass(frozen=True, slots=True)
 class CellHead:
-    """A cell without its outputs: what an outline needs."""
+    """A cell without its outputs, for outlines."""
 
     id: str
     cell_type: str
@@ -198,11 +198,11 @@ class KernelSpec:
     resources: Mapping[str, str]
     is_default: bool = False
     interpreter: str = ""
-    """The program that runs Python code in it; empty if that is not known, or it is no Python."""
+    """The program that runs its Python code; empty if that is not known, or the kernel is not Python."""
     version: str = ""
-    """Of that Python, if it is known without running it."""
+    """The version of that Python, if it is known without running it."""
     origin: str = ""
-    """Where it comes from, in words, if it is one of the workspace's own environments or ours."""
+    """In words where it comes from, if it is one of the workspace's environments or ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ def timestamp(text: str) -> datetime:
 
 
 def joined(value: object) -> str:
-    """Multi-line text as files keep it (a list of lines) or as documents do (one string)."""
+    """The text of a multi-line string, which is a list of lines in files and one string in documents."""
     if isinstance(value, list):
         return "".join(str(part) for part in cast("list[object]", value))
     return value if isinstance(value, str) else "" if value is None else str(value)
@@ -246,12 +246,15 @@ def count_of(value: object) -> int | None:
 
 
 def output_from_json(raw: Mapping[str, Any]) -> Output:
-    """One output as a value. Whatever is missing is empty; nothing is guessed."""
+    """One output as a value. Missing fields are empty; nothing is guessed."""
     match raw.get("output_type"):
         case "stream":
             return StreamOutput(str(raw.get("name", "stdout")), joined(raw.get("text")))
         case "display_data" | "execute_result" as kind:
-            data = {mime: _mime_value(mime, value) for mime, value in _mapping(raw.get("data")).items()}
+            data = {
+                mime: value if mime.endswith("json") else joined(value)
+                for mime, value in _mapping(raw.get("data")).items()
+            }
             is_result = kind == "execute_result"
             return DataOutput(data, _mapping(raw.get("metadata")), count_of(raw.get("execution_count")), is_result)
         case "error":
@@ -264,7 +267,3 @@ def output_from_json(raw: Mapping[str, Any]) -> Output:
 
 def _mapping(value: object) -> JsonObject:
     return cast("JsonObject", value) if isinstance(value, dict) else {}
-
-
-def _mime_value(mime: str, value: object) -> object:
-    return value if mime.endswith("json") else joined(value)

@@ -1,4 +1,4 @@
-"""What a Jupyter server tells of its files, kernels and sessions, as values: the same whether it is asked over HTTP or from inside."""
+"""Values made of a Jupyter server's answers about files, kernels and sessions: the same over HTTP and from inside the server."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -6,7 +6,11 @@ from typing import Any, cast
 
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.text.sight import spelt
+from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.model import FileInfo, FileKind, JsonObject, KernelInfo, KernelSpec, SessionInfo, timestamp
+
+NOTEBOOK = "notebook"
+"""The type of a notebook's session; consoles have others."""
 
 
 def file_info(model: JsonObject) -> FileInfo:
@@ -22,20 +26,20 @@ def file_info(model: JsonObject) -> FileInfo:
     )
 
 
-def _moment(told: datetime | str) -> datetime:
+def _moment(time: datetime | str) -> datetime:
     """Managers give times, the API gives text."""
-    if isinstance(told, str):
-        return timestamp(told)
-    return told.replace(tzinfo=UTC) if told.tzinfo is None else told.astimezone(UTC)
+    if isinstance(time, str):
+        return timestamp(time)
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
 def kernel_info(model: JsonObject) -> KernelInfo:
-    active = model.get("last_activity")
+    last_activity = model.get("last_activity")
     return KernelInfo(
         id=str(model["id"]),
         name=str(model.get("name", "")),
         state=str(model.get("execution_state") or "unknown"),
-        last_activity=timestamp(str(active)) if active else None,
+        last_activity=timestamp(str(last_activity)) if last_activity else None,
         connections=int(model.get("connections") or 0),
     )
 
@@ -53,37 +57,39 @@ def session_info(model: JsonObject) -> SessionInfo:
 
 def kernel_spec(name: str, model: JsonObject, *, is_default: bool) -> KernelSpec:
     spec = cast("JsonObject", model.get("spec") or {})
-    found = cast("dict[str, Any]", model.get("resources") or {})
-    resources = {file: str(place) for file, place in found.items()}
+    resources = cast("dict[str, Any]", model.get("resources") or {})
     metadata = cast("JsonObject", spec.get("metadata") or {})
-    about = cast("JsonObject", metadata.get("cellwright") or {})
+    ours = cast("JsonObject", metadata.get("cellwright") or {})
     return KernelSpec(
         name,
         str(spec.get("display_name") or name),
         str(spec.get("language") or ""),
-        resources,
+        {file: str(path) for file, path in resources.items()},
         is_default,
-        str(about.get("interpreter") or _python_in(spec.get("argv"))),
-        str(about.get("version") or ""),
-        str(about.get("origin") or ""),
+        str(ours.get("interpreter") or _python_in(spec.get("argv"))),
+        str(ours.get("version") or ""),
+        str(ours.get("origin") or ""),
     )
 
 
 def _python_in(argv: object) -> str:
-    """The interpreter in the command of a Python kernel. A bare name means the Jupyter server's own, whose path is not told."""
+    """The interpreter in the command of a Python kernel; empty for a bare name, which is the Jupyter server's own Python."""
     words = [str(word) for word in cast("list[object]", argv)] if isinstance(argv, list) else []
     starts_python = any(word in ("ipykernel", "ipykernel_launcher") for word in words)
     return words[0] if starts_python and ("/" in words[0] or "\\" in words[0]) else ""
 
 
 def spec_named(name: str, specs: Iterable[KernelSpec], url: str) -> KernelSpec:
-    """The kernel of this name, if there is one. Jupyter itself has no good words for one that there is not."""
-    found = {spec.name: spec for spec in specs}
-    if name not in found:
-        raise InvalidArgument(f"no kernel named {name!r} on {url}", hint=f"There are: {', '.join(found) or 'none'}")
-    return found[name]
+    """The kernel of this name. Raises InvalidArgument if there is none: Jupyter itself only answers with a bare 500."""
+    by_name = {spec.name: spec for spec in specs}
+    if name not in by_name:
+        raise InvalidArgument(f"no kernel named {name!r} on {url}", hint=f"There are: {', '.join(by_name) or 'none'}")
+    return by_name[name]
 
 
-def known_kernel(name: str, specs: Iterable[KernelSpec], url: str) -> str:
-    """The name, if there is such a kernel."""
-    return spec_named(name, specs, url).name
+def notebook_session(sessions: Iterable[SessionInfo], path: NotebookPath) -> SessionInfo | None:
+    """The notebook's own session. A session that lost its kernel does not count."""
+    for session in sessions:
+        if session.path == path.text and session.type == NOTEBOOK and session.kernel is not None:
+            return session
+    return None

@@ -1,7 +1,7 @@
-"""The port: what the engine needs of a Jupyter server, whichever way it is reached.
+"""The port: what we need of a Jupyter server, in whichever way it is reached.
 
-`Jupyter` is filled in by the remote adapter (HTTP and websockets, any server by its address) and by the local adapter (inside
-Jupyter Server). Nothing above this line knows which one runs.
+`Jupyter` is implemented by the remote adapter (HTTP and websockets, any server by its address) and by the local adapter (inside
+Jupyter Server). Nothing that uses this port knows which one runs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,14 +33,14 @@ class RoomClosed(Exception):
 
 
 class RoomChannel(Protocol):
-    """A duplex way to one room: binary messages, in order. Websocket or memory."""
+    """A two-way channel to one room: binary messages, in order, over a websocket or in memory."""
 
     async def send(self, message: bytes) -> None:
         """Hand the message over, or raise RoomClosed."""
         ...
 
     async def receive(self) -> bytes:
-        """The next message, or RoomClosed."""
+        """The next message. Raises RoomClosed at the end."""
         ...
 
     async def close(self) -> None: ...
@@ -48,7 +48,7 @@ class RoomChannel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RoomAccess:
-    """A way into a room, and what its server is known to do."""
+    """A channel into a room, and what its server can do."""
 
     id: str
     channel: RoomChannel
@@ -57,7 +57,7 @@ class RoomAccess:
     echoes: bool = True
     """Whether the server sends our own updates back: the sign that it still passes changes on to others."""
     name: str = ""
-    """What people call the document, its path: messages say that instead of the room's id."""
+    """The path of the document, which messages say instead of the room's id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ class Fork:
 
     id: str
     server_run: str
-    """Another one means that the server was restarted, and that all its copies are gone."""
+    """If it differs, the server was restarted, and all its copies are gone."""
 
 
 class Forks(Protocol):
-    """Copies of shared documents, for changes that nobody is to see yet. They are gone when the server ends."""
+    """Copies of shared documents, for changes that nobody should see yet. They are gone when the server ends."""
 
     async def offered(self) -> bool:
         """Whether this server has them."""
@@ -81,15 +81,15 @@ class Forks(Protocol):
         ...
 
     async def of(self, room: str) -> Mapping[str, str]:
-        """The copies there are of a room's document: id and description."""
+        """The copies of a room's document: id and description."""
         ...
 
     async def join(self, fork: str, name: str) -> RoomAccess:
-        """A way into a copy. See that it is there first: servers take an unknown id for a new, empty room."""
+        """Join a copy. Check first that it exists: servers take an unknown id for a new, empty room."""
         ...
 
     async def end(self, fork: str) -> None:
-        """Throw the copy away, if it is there. Leave it first."""
+        """Delete the copy, if it exists. Leave it first."""
         ...
 
 
@@ -105,24 +105,24 @@ class Documents(Protocol):
         ...
 
     async def pages(self) -> str | None:
-        """Where people's browsers show files: the address before a file's path. None if this server shows no pages."""
+        """The address at which browsers show files, without the file's path. None if this server has no pages."""
         ...
 
     async def live(self, *, now: bool = False) -> bool:
         """Whether documents are shared here: if so, an open document's file is never written directly.
 
-        `now`: asked once more, for a server may have been restarted since it was asked.
+        With `now` the server is asked again, because it may have been restarted since.
         """
         ...
 
     async def join(self, path: DocPath, kind: RoomKind) -> RoomAccess:
-        """A way into the document's room. NotFound, before anything is opened, if there is no such file."""
+        """Join the document's room. Raises NotFound, before anything is opened, if there is no such file."""
         ...
 
     async def stat(self, path: DocPath, *, with_hash: bool = False) -> FileInfo: ...
     async def read(self, path: DocPath, kind: FileKind) -> FileContent: ...
     async def write(self, path: DocPath, kind: FileKind, content: object, *, expect: FileInfo | None) -> FileInfo:
-        """Replace the file; with `expect`, only if it is still as it was then, else Conflict."""
+        """Replace the file. With `expect`, raise Conflict if the file has changed since."""
         ...
 
     async def create(self, path: DocPath, kind: FileKind, content: object = None) -> FileInfo: ...
@@ -135,15 +135,15 @@ class Documents(Protocol):
         ...
 
     async def find(self, folder: DocPath | None, suffix: str = "") -> FoundFiles:
-        """Names only, which is much faster: files below `folder` that end with `suffix`, by path; else all, with folders."""
+        """Files below `folder` that end with `suffix`, by path; without a suffix, all files and folders. Names only, which is faster."""
         ...
 
     async def listing(self, folder: DocPath | None, suffix: str = "", *, refresh: bool = False) -> FileListing:
-        """What `find` finds, with its age where a server far away was asked some time ago; `refresh` asks it now."""
+        """The files of `find`, with the age of the list where a remote server was asked a while ago; `refresh` asks it now."""
         ...
 
-    async def describe(self, found: Sequence[FoundFile]) -> Sequence[FileInfo]:
-        """More about some of what was found; what is gone by now is left out."""
+    async def describe(self, files: Sequence[FoundFile]) -> Sequence[FileInfo]:
+        """The details of some found files. Files that are gone by now are left out."""
         ...
 
 
@@ -176,13 +176,13 @@ class JupyterKernels(Protocol):
         self, session_id: str, *, kernel_name: str | None = None, kernel_id: str | None = None
     ) -> SessionInfo: ...
     async def move_session(self, session_id: str, path: NotebookPath) -> None:
-        """The notebook of the session has another path now; its kernel goes with it."""
+        """Give the session the new path of its notebook; the kernel stays with it."""
         ...
 
     async def end_session(self, session_id: str) -> None: ...
 
     async def open_channel(self, kernel_id: str, session_id: str) -> KernelChannel:
-        """A message channel to a running kernel. The same `session_id` gets missed messages replayed where possible."""
+        """A message channel to a running kernel. With the same `session_id`, missed messages are replayed where possible."""
         ...
 
 
@@ -196,7 +196,7 @@ class Jupyter(Protocol):
     def kernels(self) -> JupyterKernels: ...
 
     async def about(self) -> Mapping[str, object]:
-        """What is known of the servers, for people: versions, whether documents are shared."""
+        """Facts about the servers, for people: versions, whether documents are shared."""
         ...
 
     async def close(self) -> None: ...

@@ -5,8 +5,8 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from urllib.parse import unquote
 
 from cellwright.core.errors import InvalidUri, NotFound
@@ -16,10 +16,9 @@ from cellwright.core.text.counting import counted
 from cellwright.core.text.cutting import cut_text
 from cellwright.core.text.sight import seen
 from cellwright.core.types import Call
-from cellwright.jupyter.documents.rooms import DocumentChanged, OpenDocument
+from cellwright.jupyter.documents.open_document import DocumentChanged
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.model import DataOutput, ErrorOutput, LiveCell, Output, RoomKind, StreamOutput
-from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.shapes import PICTURES, cell_uri
 from cellwright.jupyter.notebooks.whole import read_cell
 from cellwright.jupyter.service import LiveNotebooks
@@ -27,10 +26,10 @@ from cellwright.notebook.addressing import by_id
 
 SCHEME = "jupyter"
 MOST_CHARACTERS = 2_000_000
-"""Of a source or an output: nobody reads more, and to send it takes long. What is left out is counted."""
+"""Of a source or an output: nobody reads more, and sending it takes long. A note counts what is left out."""
 _ADDRESS = re.compile(r"jupyter://(?P<path>.+\.ipynb)(?:/cells/(?P<cell>[^/]+)(?:/outputs/(?P<number>[0-9]{1,6}))?)?")
 CELL_MIMES = {"code": "text/plain", "markdown": "text/markdown", "raw": "text/plain"}
-# Of an output in several forms, the first of these is given.
+# If an output has several forms, the first of these is used.
 PREFERRED = (*PICTURES, "image/svg+xml", "application/json", "text/html", "text/markdown", "text/latex", "text/plain")
 
 
@@ -101,13 +100,8 @@ class NotebookResources:
         async with self._notebooks.open(call, path) as document:
             if cell_id is not None:
                 document.view.index_of(cell_id)
-        return self._held(call, path)
-
-    @asynccontextmanager
-    async def _held(self, call: Call, path: NotebookPath) -> AsyncGenerator[OpenDocument[LiveNotebook]]:
-        """Changes are only heard of while the document is open."""
-        async with self._notebooks.open(call, path, looks=True) as document:
-            yield document
+        # Changes are announced only while the document is open.
+        return self._notebooks.open(call, path, looks=True)
 
     async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:
         del call, template
@@ -117,15 +111,15 @@ class NotebookResources:
 
 
 def _parsed(uri: str) -> tuple[NotebookPath, str | None, int | None]:
-    found = _ADDRESS.fullmatch(uri)
-    if found is None:
+    match = _ADDRESS.fullmatch(uri)
+    if match is None:
         raise InvalidUri(
             f"{uri[:200]!r} names no notebook", hint="jupyter://folder/name.ipynb, then /cells/ID, then /outputs/N"
         )
-    cell = found["cell"]
-    number = found["number"]
+    cell = match["cell"]
+    number = match["number"]
     try:
-        path = NotebookPath.from_quoted(found["path"])
+        path = NotebookPath.from_quoted(match["path"])
     except UnicodeDecodeError:
         raise InvalidUri(
             f"{uri[:200]!r} is not valid UTF-8 once decoded", hint="quote the path's UTF-8 bytes"
@@ -161,7 +155,7 @@ def _output(cell: LiveCell, number: int) -> Content:
         case DataOutput():
             return _data(output)
         case _:
-            return Content(_bounded(clean(_written(dict(output.raw))).text), "text/plain")
+            return Content(_bounded(clean(_as_json(dict(output.raw))).text), "text/plain")
 
 
 def _data(output: DataOutput) -> Content:
@@ -173,12 +167,12 @@ def _data(output: DataOutput) -> Content:
         except binascii.Error:
             raise NotFound("this output is not valid base64", hint="run the cell again") from None
     if not isinstance(value, str):
-        return Content(_bounded(_written(value)), "application/json")
+        return Content(_bounded(_as_json(value)), "application/json")
     return Content(_bounded((clean_html(value) if mime == "text/html" else clean(value)).text), mime)
 
 
-def _written(value: object) -> str:
-    # Piece by piece this is written in Python, which lets others work in between.
+def _as_json(value: object) -> str:
+    # `iterencode` runs in Python, so that other threads can work in between.
     return "".join(json.JSONEncoder(ensure_ascii=False).iterencode(value))
 
 

@@ -1,4 +1,4 @@
-"""A live notebook as people look at it: at one moment, and held open while somebody looks."""
+"""A live notebook for people who look at it: its contents at one moment, and who is in it while it is kept open."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 from cellwright.core.text.clean import clean
 from cellwright.core.text.sight import cut_for_people, seen, spelt
+from cellwright.jupyter.documents.open_document import OpenDocument
 from cellwright.jupyter.documents.people import people_in
-from cellwright.jupyter.documents.rooms import OpenDocument
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.kernels.outputs import output_json
 from cellwright.jupyter.model import JsonObject, LiveCell
@@ -47,14 +47,17 @@ class NotebookSheet:
         self._document = document
         self._view = document.view
         self._path = path
-        shared = self._view.duplicate_ids
-        self._names = [name if name and name not in shared else f"~{n}" for n, name in enumerate(self._view.ids)]
+        duplicates = self._view.duplicate_ids
+        self._names = [
+            cell_id if cell_id and cell_id not in duplicates else f"~{index}"
+            for index, cell_id in enumerate(self._view.ids)
+        ]
 
     @property
     def about(self) -> JsonObject:
         title = spelt(self._path.text).rpartition("/")[2].removesuffix(SUFFIX)
         about = {"kind": "notebook", "title": title, "path": spelt(self._path.text), "language": self._language}
-        # The same for everybody who looks; the address itself depends on who asks.
+        # This address is the same for everybody; the one to which it leads depends on the caller.
         lab = f"api/lab?uri={quote(f'jupyter://{self._path.quoted}', safe='')}"
         return {**about, "lab": lab, "live": self._document.live}
 
@@ -73,14 +76,14 @@ class NotebookSheet:
 
     def entry(self, index: int) -> JsonObject:
         head = self._view.head(index)
-        first = next(iter(seen(head.source.strip()[:FIRST_CHARACTERS]).text.splitlines()), "")
-        lines = head.source.count("\n") + 1 if head.source else 0
-        return {"kind": head.cell_type, "lines": lines, "first": first, "failed": head.failed}
+        first_line = next(iter(seen(head.source.strip()[:FIRST_CHARACTERS]).text.splitlines()), "")
+        line_count = head.source.count("\n") + 1 if head.source else 0
+        return {"kind": head.cell_type, "lines": line_count, "first": first_line, "failed": head.failed}
 
     def cell(self, index: int) -> JsonObject:
         cell = self._view.cell_at(index)
         head = cell.head
-        shown: JsonObject = {
+        content: JsonObject = {
             "kind": clean(head.cell_type).text,
             "language": self._language if head.cell_type == "code" else head.cell_type,
             "source": cut_for_people(seen(head.source).text, MOST_SOURCE)[0],
@@ -90,12 +93,12 @@ class NotebookSheet:
             "outputs": [output_json(output) for output in cell.outputs],
         }
         if pictures := _attachments(cell):
-            shown["attachments"] = pictures
-        return {**shown, "notes": [head.note]} if isinstance(head, UnreadableCell) else shown
+            content["attachments"] = pictures
+        return {**content, "notes": [head.note]} if isinstance(head, UnreadableCell) else content
 
 
 def _attachments(cell: LiveCell) -> dict[str, str]:
-    """Pictures that a markdown cell carries with it."""
+    """The pictures attached to a cell, as data URLs."""
     pictures: dict[str, str] = {}
     for name, forms in cell.attachments.items():
         for mime, body in cast("JsonObject", forms).items() if isinstance(forms, dict) else ():

@@ -1,4 +1,4 @@
-"""The shelf of live notebooks, and of the other files that a Jupyter server has and that are notebooks in a format of ours.
+"""The shelf of live notebooks, and of the other files of a Jupyter server that hold a notebook in one of our formats.
 
 Listing starts nothing. Reading and looking connect to Jupyter, and run nothing.
 """
@@ -47,9 +47,9 @@ NBFORMAT = 4
 MAX_LINKED_CHARACTERS = 8_000_000
 MOST_NAMED = 20_000
 PATHS = ("path", "notebook_path", "newPath", "new_path", "copyPath", "copy_path")
-"""What tools call the path of a file in the workspace."""
+"""The names of arguments that are paths of files in the workspace."""
 FOLDER_TOOLS = frozenset({"list_nbs", "list_documents", "list_files", "search_nbs"})
-"""Tools that are given the path of a folder."""
+"""Tools whose path is that of a folder."""
 
 
 class NotebookShelf:
@@ -70,7 +70,7 @@ class NotebookShelf:
         allow_hidden: bool = False,
         server: str = "",
     ) -> None:
-        """`server` names the Jupyter server that has to be asked for notebooks; empty if they are the files below `root`."""
+        """`server` names the Jupyter server that has the notebooks; empty if they are the files below `root`."""
         self._notebooks = notebooks
         self._files = DocumentFiles(notebooks, allow_hidden)
         self._root = root
@@ -94,7 +94,15 @@ class NotebookShelf:
         return address.endswith(SUFFIX) and "://" not in address
 
     def _path(self, address: str) -> DocPath:
-        return self._files.path(_unquoted(address) if address.startswith(PREFIX) else address)
+        if not address.startswith(PREFIX):
+            return self._files.path(address)
+        try:
+            path = DocPath.from_quoted(address.removeprefix(PREFIX))
+        except UnicodeDecodeError:
+            raise InvalidArgument(
+                f"{address[:80]!a} is not valid UTF-8 once decoded", hint="give the path as it is, without jupyter://"
+            ) from None
+        return self._files.path(path.text)
 
     async def resolve(self, call: Call, uri: str) -> str:
         del call
@@ -104,7 +112,7 @@ class NotebookShelf:
         return () if tool in FOLDER_TOOLS else PATHS
 
     def named(self, name: str) -> Place:
-        """Any file can be opened here; one that is no notebook has no address of ours."""
+        """The place of any file. Only a notebook has a `jupyter://` address."""
         path = unquote(name.removeprefix(PREFIX)) if name.startswith(PREFIX) else name
         path = path.removeprefix("./").lstrip("/")
         if not path.endswith(SUFFIX):
@@ -112,20 +120,20 @@ class NotebookShelf:
         return Place(PlaceKind.NOTEBOOK, path, uri=f"{PREFIX}{quote(path)}")
 
     async def names(self) -> list[str]:
-        """The paths of notebooks that a person may mean. Starts and connects nothing: who only types has asked for nothing yet."""
+        """The paths of notebooks, to complete what a person types. Starts and connects nothing, because typing is no request yet."""
         connected = self._notebooks.ours
         if connected is not None:
-            found = await connected.found.jupyter.documents.find(None, SUFFIX)
+            files = await connected.found.jupyter.documents.find(None, SUFFIX)
         elif self._server:
             return []
         else:
-            found = await asyncio.to_thread(walk_local, self._root, None, SUFFIX, MOST_NAMED)
-        return [one.path for one in found if is_path(one.path) and not DocPath(one.path).is_hidden]
+            files = await asyncio.to_thread(walk_local, self._root, None, SUFFIX, MOST_NAMED)
+        return [file.path for file in files if is_path(file.path) and not DocPath(file.path).is_hidden]
 
     # -- finding -------------------------------------------------------------------------------------------------------------
 
     def collection(self, call: Call) -> ServerCollection | None:
-        """Those of a server. The files below the root are gone through with all the others of the project."""
+        """The notebooks of a server. Those below the root are searched with all other files of the project."""
         tenant = self.kinds[PlaceKind.NOTEBOOK]
         return ServerCollection(tenant, self._notebooks, call) if self._server else None
 
@@ -165,7 +173,7 @@ class NotebookShelf:
             yield NotebookSheet(document, path)
 
     async def lab(self, call: Call, uri: str) -> str:
-        """The notebook in JupyterLab. With the token that lets a person in only for those who could run code to find it."""
+        """The notebook's address in JupyterLab. It has the token only for callers who may run code, and so could read the token anyway."""
         path = path_of(uri)
         server = (await self._notebooks.connected(call)).found
         token = f"?token={quote(server.token.reveal())}" if server.token and call.principal.may(Scope.RUN) else ""
@@ -185,9 +193,9 @@ class NotebookShelf:
 
     async def _read_notebook(self, call: Call, path: NotebookPath) -> Taken:
         async with self._notebooks.open(call, path) as document:
-            whole = await whole_json(document.view)
-        notebook, odd = await asyncio.to_thread(_notebook, whole)
-        return Taken(notebook, f"{PREFIX}{path.quoted}", tuple(odd))
+            content = await whole_json(document.view)
+        notebook, notes = await asyncio.to_thread(_to_notebook, content)
+        return Taken(notebook, f"{PREFIX}{path.quoted}", tuple(notes))
 
     async def _read_file(self, call: Call, path: DocPath, format_name: str | None) -> Taken:
         if format_name is None and format_of(path.text) is None:
@@ -196,12 +204,12 @@ class NotebookShelf:
             text = document.view.text
         form = format_name or format_of(path.text, text) or "md"
         if files := await asyncio.to_thread(linked_files, text, form):
-            text = await asyncio.to_thread(with_files, text, await self._linked(call, path, files))
+            text = await asyncio.to_thread(with_files, text, await self._linked_texts(call, path, files))
         notebook = await self._conversions.read(text, form, call.principal.id)
         return Taken(notebook, path.text, tuple(await asyncio.to_thread(not_in_notebook, notebook, text, form)))
 
-    async def _linked(self, call: Call, path: DocPath, files: Mapping[str, str]) -> dict[str, str]:
-        """What the files hold that a notebook in a folder links to, by their links."""
+    async def _linked_texts(self, call: Call, path: DocPath, files: Mapping[str, str]) -> dict[str, str]:
+        """The texts of the files that a notebook links to, by their links."""
         folder = path.text.rpartition("/")[0]
         texts: dict[str, str] = {}
         for link, name in files.items():
@@ -223,32 +231,32 @@ class NotebookShelf:
         return await self._write_file(call, path, notebook, over=over)
 
     async def _write_notebook(self, call: Call, path: NotebookPath, notebook: Notebook, *, over: bool) -> Put:
-        """A new file, or the document that people may have open."""
-        content, lost = await asyncio.to_thread(_as_notebook, notebook)
+        """Write a new file, or change the document that people may have open."""
+        content, losses = await asyncio.to_thread(_to_content, notebook)
         check_shared("what would be in the notebook", content)
-        put = Put(path.text, f"{PREFIX}{path.quoted}", tuple(reported_losses((), lost)))
+        outcome = Put(path.text, f"{PREFIX}{path.quoted}", tuple(reported_losses((), losses)))
         connected = await self._notebooks.connected(call)
         documents = connected.found.jupyter.documents
         if not over or not await _exists(documents, path):
-            return replace(put, notes=await _created(documents, path, FileKind.NOTEBOOK, content))
+            return replace(outcome, notes=await _create(documents, path, FileKind.NOTEBOOK, content))
         async with connected.rooms.notebook(path) as document:
             changed, _ = await document.change(lambda view: overwrite(view, content, author=author_of(call)))
         note = f"{counted(changed, 'cell')} went, came or changed; undo_nb_edit takes it back"
-        return replace(put, notes=(note,) if changed else ())
+        return replace(outcome, notes=(note,) if changed else ())
 
     async def _write_file(self, call: Call, path: DocPath, notebook: Notebook, *, over: bool) -> Put:
         format_name = format_of(path.text)
         if format_name is None:
             raise no_format(path.text)
-        written = await self._conversions.write(notebook, format_name, call.principal.id)
+        conversion = await self._conversions.write(notebook, format_name, call.principal.id)
         connected = await self._notebooks.connected(call)
         documents = connected.found.jupyter.documents
-        put = Put(path.text, path.text, tuple(written.losses))
+        outcome = Put(path.text, path.text, tuple(conversion.losses))
         if not over or not await _exists(documents, path):
-            return replace(put, notes=await _created(documents, path, FileKind.FILE, written.text))
+            return replace(outcome, notes=await _create(documents, path, FileKind.FILE, conversion.text))
         async with connected.rooms.document(path) as document:
-            await document.change(lambda view: view.overwrite(written.text, author=author_of(call)))
-        return put
+            await document.change(lambda view: view.overwrite(conversion.text, author=author_of(call)))
+        return outcome
 
 
 def path_of(uri: str) -> NotebookPath:
@@ -263,16 +271,8 @@ def path_of(uri: str) -> NotebookPath:
         ) from None
 
 
-def _unquoted(uri: str) -> str:
-    try:
-        return DocPath.from_quoted(uri.removeprefix(PREFIX)).text
-    except UnicodeDecodeError:
-        raise InvalidArgument(
-            f"{uri[:80]!a} is not valid UTF-8 once decoded", hint="give the path as it is, without jupyter://"
-        ) from None
-
-
-def _as_notebook(notebook: Notebook) -> tuple[JsonObject, dict[str, str]]:
+def _to_content(notebook: Notebook) -> tuple[JsonObject, dict[str, str]]:
+    """The notebook as JSON, and what of it the format cannot hold."""
     content = to_notebook(notebook)
     return content, difference(notebook, from_notebook(content), "ipynb")
 
@@ -285,30 +285,25 @@ async def _exists(documents: Documents, path: DocPath) -> bool:
     return True
 
 
-async def _created(documents: Documents, path: DocPath, kind: FileKind, content: JsonObject | str) -> tuple[str, ...]:
-    """Make the file, with the folders above it; a note about those, if there were any to make."""
+async def _create(documents: Documents, path: DocPath, kind: FileKind, content: JsonObject | str) -> tuple[str, ...]:
+    """Make the file, with the folders above it. Returns a note about the folders that were made, if any."""
     try:
         created = await create(documents, path, kind, content)
-    except Conflict as taken:
-        raise Conflict(taken.message, hint=OVERWRITE_HINT, details=taken.details) from taken
+    except Conflict as conflict:
+        raise Conflict(conflict.message, hint=OVERWRITE_HINT, details=conflict.details) from conflict
     return (f"made the folders {', '.join(created.folders)}",) if created.folders else ()
 
 
-def _notebook(content: JsonObject) -> tuple[Notebook, list[str]]:
-    proper, odd = _proper(content)
-    return from_notebook(proper), odd
-
-
-def _proper(content: JsonObject) -> tuple[JsonObject, list[str]]:
-    """A live notebook as a file would have to be. Anybody can put anything where a cell should be: that spoils only itself."""
+def _to_notebook(content: JsonObject) -> tuple[Notebook, list[str]]:
+    """The notebook that a live document holds, and notes. Anybody can put anything in the place of a cell: it becomes raw text."""
     cells: list[object] = list(content["cells"])
     odd = [index for index, cell in enumerate(cells) if not _is_cell(cell)]
     for index in odd:
         cells[index] = {"cell_type": "raw", "metadata": {}, "source": json.dumps(cells[index], ensure_ascii=False)}
-    # Whether outputs are trusted is kept by Jupyter beside the file, and is nothing that a format could lose.
+    # Jupyter stores trust in outputs outside of the file, so it is nothing that a format could lose.
     cells = [_without_trust(cast("JsonObject", cell)) for cell in cells]
     notes = [f"cell {index} is no proper cell; it is taken as raw text" for index in odd[:MOST]]
-    return {**content, "cells": cells, "nbformat": NBFORMAT}, notes
+    return from_notebook({**content, "cells": cells, "nbformat": NBFORMAT}), notes
 
 
 def _without_trust(cell: JsonObject) -> JsonObject:

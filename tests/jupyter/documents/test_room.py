@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from cellwright.core.errors import CellwrightError, Conflict, InvalidArgument, NotFound, Unavailable
+from cellwright.jupyter.documents.open_document import DocumentChanged, OpenDocument
 from cellwright.jupyter.documents.presence import Collaborator
 from cellwright.jupyter.documents.room import Room
-from cellwright.jupyter.documents.rooms import DocumentChanged, OpenDocument, Rooms
+from cellwright.jupyter.documents.rooms import Rooms
 from cellwright.jupyter.edits.undo import undo
 from cellwright.jupyter.errors import UnknownOutcome
 from cellwright.jupyter.files.paths import DocPath, NotebookPath

@@ -57,12 +57,12 @@ async def test_kernels_that_went_are_known_up_to_a_number_and_to_bytes(monkeypat
     kernels = LiveKernels(nowhere, Executions(lambda: datetime.now(UTC)), lambda: datetime.now(UTC))
     for number in range(100):
         await kernels.queue(f"k{number}")
-    assert len(kernels._kept) <= 33
+    assert len(kernels._entries) <= 33
     for number in range(10):
         queue = await kernels.queue(f"heavy{number}")
         said = f"{number}" + "x" * 1_000_000
         queue._keep_listening(execution_of(1, RunError("ValueError", said)))
-    assert sum(kept.queue.weight for kept in kernels._kept.values()) <= 9_100_000
-    assert "heavy9" in kernels._kept
+    assert sum(entry.queue.weight for entry in kernels._entries.values()) <= 9_100_000
+    assert "heavy9" in kernels._entries
     await kernels.close()
-    assert kernels._kept == {}
+    assert kernels._entries == {}

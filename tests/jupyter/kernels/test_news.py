@@ -24,7 +24,7 @@ POLLS = st.none()
 
 
 def merged(known: list[Output], news: OutputNews) -> list[Output]:
-    """What somebody knows after they were told the news."""
+    """What somebody knows after they were position the news."""
     if news.cleared:
         return list(news.outputs)
     whole = list(known)
@@ -42,16 +42,16 @@ def merged(known: list[Output], news: OutputNews) -> list[Output]:
 @given(st.lists(STREAMS | RESULTS | CLEARS | POLLS, max_size=40))
 def test_the_news_make_up_everything(steps: list[Message | None]) -> None:
     log = OutputLog(RESULT_LIMITS)
-    told = log.told()
+    position = log.position()
     known: list[Output] = []
     for step in [*steps, None]:
         if step is not None:
             log.write(step)
             continue
-        news, told = log.news(told), log.told()
+        news, position = log.news(position), log.position()
         known = merged(known, news)
         assert known == list(log.outputs())
-        again = log.news(told)
+        again = log.news(position)
         assert (again.outputs, again.cleared, bool(again.omitted)) == ((), False, False)
 
 
@@ -60,14 +60,14 @@ def test_the_news_make_up_everything(steps: list[Message | None]) -> None:
 @given(st.lists(st.text("ab \n", min_size=1, max_size=900) | POLLS, min_size=5, max_size=40))
 def test_in_a_flood_every_character_is_told_or_counted(steps: list[str | None]) -> None:
     log = OutputLog(SMALL)
-    told = log.told()
+    position = log.position()
     written = seen = missing = 0
     for step in [*steps, None]:
         if step is not None:
             log.write(message("stream", name="stdout", text=step))
             written += len(step)
             continue
-        news, told = log.news(told), log.told()
+        news, position = log.news(position), log.position()
         seen += sum(len(output.text) for output in news.outputs if isinstance(output, StreamOutput))
         missing += news.omitted.characters
         notes = [output for output in news.outputs if isinstance(output, DataOutput)]
@@ -80,9 +80,9 @@ def test_a_line_that_is_written_over_comes_again_as_a_whole() -> None:
     log = OutputLog(RESULT_LIMITS)
 
     def wrote(text: str) -> Any:
-        told = log.told()
+        position = log.position()
         log.write(message("stream", name="stdout", text=text))
-        return [output.text for output in log.news(told).outputs if isinstance(output, StreamOutput)]
+        return [output.text for output in log.news(position).outputs if isinstance(output, StreamOutput)]
 
     assert wrote("first\n10%") == ["first\n10%"]
     assert wrote("\r20%") == ["20%"]
@@ -96,6 +96,8 @@ def test_an_output_that_was_changed_is_new() -> None:
     shown = {"data": {"text/plain": "1"}, "metadata": {}, "transient": {"display_id": "d"}}
     log.write(message("display_data", **shown))
     log.write(message("display_data", data={"text/plain": "other"}, metadata={}))
-    told = log.told()
+    position = log.position()
     log.update_display("d", {"text/plain": "2"}, {})
-    assert [output.data for output in log.news(told).outputs if isinstance(output, DataOutput)] == [{"text/plain": "2"}]
+    assert [output.data for output in log.news(position).outputs if isinstance(output, DataOutput)] == [
+        {"text/plain": "2"}
+    ]

@@ -8,9 +8,10 @@ import pytest
 
 from cellwright.core.errors import CellwrightError, Conflict, NotFound, Unavailable
 from cellwright.core.types import Secret
+from cellwright.jupyter.documents.open_document import OpenDocument
 from cellwright.jupyter.documents.presence import Collaborator
 from cellwright.jupyter.documents.room import Room
-from cellwright.jupyter.documents.rooms import OpenDocument, Rooms
+from cellwright.jupyter.documents.rooms import Rooms
 from cellwright.jupyter.edits.undo import undo
 from cellwright.jupyter.errors import JupyterDenied, UnknownOutcome
 from cellwright.jupyter.files.paths import DocPath, NotebookPath

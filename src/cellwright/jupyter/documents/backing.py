@@ -51,28 +51,28 @@ class Backing(Protocol):
 
     @property
     def settled(self) -> bool:
-        """Whether all that was changed here has arrived."""
+        """Whether all our changes have arrived."""
         ...
 
     def check_open(self) -> None: ...
 
     async def refresh(self) -> None:
-        """See that the file is still there, under this name, and as it was read. Raises, or closes this backing."""
+        """Check that the file is still there, under this name, and as it was read. If not, raise, or close this backing."""
         ...
 
     async def acknowledge(self) -> Acknowledged:
-        """Return when what was changed has arrived; UnknownOutcome when that cannot be known."""
+        """Wait until our changes have arrived. Raises UnknownOutcome if that cannot be known."""
         ...
 
     async def save(self) -> bool:
-        """Write the file now. Whether it was written."""
+        """Write the file now. Returns whether it was written."""
         ...
 
     async def close(self) -> None: ...
 
 
 class RoomBacking:
-    """Changes go into the room. The file is the server's business."""
+    """Changes go into the room. The server writes the file."""
 
     live = True
 
@@ -110,18 +110,18 @@ class RoomBacking:
             self._looked = time.monotonic()
 
     def when_written(self, callback: Callable[[], None]) -> None:
-        """Call `callback` whenever the server says that the file has what the document has."""
+        """Call `callback` whenever the server says that the file is up to date with the document."""
         self._on_written.append(callback)
 
     def _follow_state(self, event: MapEvent) -> None:
         self._named = self._state.get("path")
-        written = cast("dict[str, dict[str, object]]", event.keys).get("dirty", {})
-        if written.get("newValue") is False:
+        dirty = cast("dict[str, dict[str, object]]", event.keys).get("dirty", {})
+        if dirty.get("newValue") is False:
             for callback in self._on_written:
                 callback()
 
     def _check_name(self) -> None:
-        """The room follows its file. Right after joining it may still have the name from before we came."""
+        """Raise if the file was renamed: the room follows its file. Right after joining, the room may still have an older name."""
         named = self._named
         if isinstance(named, str) and named not in ("", self._path.text, self._named_at_first):
             raise NotFound(f"{self._path} was renamed to {named}", hint=f"Use {named}")
@@ -136,12 +136,12 @@ class RoomBacking:
                 hint=error.hint or "Its text can still be copied from an open tab",
             ) from error
         except CellwrightError as error:
-            # The change has arrived. Whether its file is still there is asked again before the next one.
+            # The change has arrived. The next change checks again whether its file is still there.
             log.info("file_not_looked_at_after_a_change path=%s error=%s", self._path, error)
         return Acknowledged(live=True, saved=False, reaches_others=self.room.reaches_others)
 
     async def save(self) -> bool:
-        """The server reports success also when writing failed: believe the file's own time instead."""
+        """Write the file, and compare its time: the server reports success also when writing failed."""
         self._check_name()
         before = await self._documents.stat(self._path)
         if await self.room.save() is not Saved.SUCCESS:
@@ -157,7 +157,7 @@ class RoomBacking:
 
 
 class FileBacking:
-    """Changes go into the file, after a check that nobody else changed it. For servers that share nothing."""
+    """Changes go into the file, after a check that nobody else changed it. For servers that share no documents."""
 
     live = False
 
@@ -193,12 +193,12 @@ class FileBacking:
 
     async def refresh(self) -> None:
         if await self._documents.live():
-            # The server was restarted and now shares documents: this one too is opened that way.
+            # The server was restarted and now shares documents: this one is opened anew, as a room.
             self._outdated = True
             return
         now = await self._documents.stat(self._path)
-        known = self._info
-        if not self._writing.locked() and (now.last_modified, now.size) != (known.last_modified, known.size):
+        before = self._info
+        if not self._writing.locked() and (now.last_modified, now.size) != (before.last_modified, before.size):
             self._outdated = True
 
     async def acknowledge(self) -> Acknowledged:
@@ -209,7 +209,7 @@ class FileBacking:
                     raise Unavailable(f"{self._path} is shared now; nothing was written", hint="Try again")
                 self._info = await self._documents.write(self._path, self._kind, self._content(), expect=self._info)
             except CellwrightError as error:
-                # What we hold has a change that the file has not: it must not be read, nor written later.
+                # Our copy has a change that the file has not: nobody may read it, and it must not be written later.
                 self._spoiled = error
                 raise
         return Acknowledged(live=False, saved=True)

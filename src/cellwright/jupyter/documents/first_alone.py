@@ -1,4 +1,4 @@
-"""Who goes first."""
+"""A gate that lets callers through one at a time until the first has succeeded."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 
 class FirstAlone:
-    """Until one has got through, they go one by one; then all at once. Nobody waits for longer than `seconds`."""
+    """Callers go one by one until the first has got through, then all at once. Nobody waits for longer than `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -15,16 +15,16 @@ class FirstAlone:
 
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[None]:
-        mine = not self._got_through and await self._my_turn()
+        has_lock = not self._got_through and await self._acquire()
         try:
             yield
             self._got_through = True
         finally:
-            if mine:
+            if has_lock:
                 self._alone.release()
 
-    async def _my_turn(self) -> bool:
-        """Wait for it. False: meanwhile one got through, or we have waited long enough."""
+    async def _acquire(self) -> bool:
+        """Wait for the lock. Returns False, without the lock, if another caller got through meanwhile or the time is up."""
         try:
             async with asyncio.timeout(self._seconds):
                 await self._alone.acquire()

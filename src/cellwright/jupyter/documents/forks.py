@@ -1,4 +1,4 @@
-"""Forks of shared documents: copies that a Jupyter server keeps beside a document, for changes that nobody is to see yet."""
+"""Forks of shared documents: copies that a Jupyter server keeps beside a document, for changes that nobody should see yet."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -34,20 +34,20 @@ class RemoteForks:
     async def offered(self) -> bool:
         if not await self._shares():
             return False
-        # A server that knows forks says that this room has none; an older one has no such address.
+        # A server with forks answers that this room has none; an older server has no such address.
         answer = await self._rest.probe("GET", f"{PLACE}/json:notebook:none", "forks")
         return answer.is_success
 
     async def make(self, room: str, *, title: str, description: str) -> Fork:
-        # Not synchronized by the server: it would go on with that for a fork that was dropped, as long as the room lives.
+        # Not synchronized by the server: it would go on synchronizing a fork that was dropped, as long as the room lives.
         body = {"synchronize": False, "title": title, "description": description}
         answer = await self._rest.request("PUT", f"{PLACE}/{quote(room, safe=':')}", f"room {room}", body=body)
-        made = answer.json()
-        return Fork(str(made["fork_roomid"]), str(made.get("sessionId", "")))
+        fork = answer.json()
+        return Fork(str(fork["fork_roomid"]), str(fork.get("sessionId", "")))
 
     async def of(self, room: str) -> Mapping[str, str]:
-        found: dict[str, dict[str, Any]] = await self._rest.get(f"{PLACE}/{quote(room, safe=':')}", f"room {room}")
-        return {fork: str(about.get("description", "")) for fork, about in found.items()}
+        forks: dict[str, dict[str, Any]] = await self._rest.get(f"{PLACE}/{quote(room, safe=':')}", f"room {room}")
+        return {fork_id: str(fork.get("description", "")) for fork_id, fork in forks.items()}
 
     async def join(self, fork: str, name: str) -> RoomAccess:
         return RoomAccess(fork, await self._connect(fork), answers_saves=False, name=name)
@@ -60,7 +60,7 @@ class RemoteForks:
 
 
 class ForkBacking:
-    """Changes go into a fork: nobody shares it, and no file has it."""
+    """Changes go into a fork, which nobody shares and which is in no file."""
 
     live = False
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from cellwright.core.text.clean import clean
-from cellwright.jupyter.documents.room import MAX_NAMES, NAME_CHARACTERS, Room
+from cellwright.jupyter.documents.room import MAX_NAMES, Room, display_name
 from cellwright.jupyter.notebooks.cells import name_of
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 
@@ -14,44 +14,38 @@ MOST_CURSORS = 20
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """Somebody who has the notebook open. What they say of themselves may be anything, so it is cleaned."""
+    """Somebody who has the notebook open. Peers may say anything of themselves, so it is cleaned."""
 
     name: str
     colour: str
     cell: str | None
-    """Where they are: the cell of their cursor; of this program the one that it last changed."""
+    """The cell of their cursor; for this program, the cell that it last changed."""
     agent: bool
 
 
 def people_in(room: Room, view: LiveNotebook) -> list[Present]:
     """Everybody who has said who they are; this program too, once it has changed something."""
-    found: list[Present] = []
-    for client, state in tuple(room.awareness.states.items()):
-        said: object = state
-        about = cast("dict[str, object]", said).get("user") if isinstance(said, dict) else None  # pyright: ignore[reportUnnecessaryIsInstance]
-        if not isinstance(about, dict) or not about:
+    people: list[Present] = []
+    for client, state, user in room.users():
+        is_us = client == room.awareness.client_id
+        if is_us and view.touched is None:
+            # We are here only because somebody looks.
             continue
-        user = cast("dict[str, object]", about)
-        own = client == room.awareness.client_id
-        if own and view.touched is None:
-            # Here only because somebody looks.
-            continue
-        name = user.get("display_name") or user.get("name")
-        found.append(
+        people.append(
             Present(
-                clean(name).text[:NAME_CHARACTERS] if isinstance(name, str) else "somebody",
+                display_name(user),
                 clean(str(user.get("color") or "")).text[:COLOUR_CHARACTERS],
-                view.touched if own else _cell_of(cast("dict[str, object]", said), view),
-                agent=own or "agent" in user,
+                view.touched if is_us else _cell_of(state, view),
+                agent=is_us or "agent" in user,
             )
         )
-    return found[:MAX_NAMES]
+    return people[:MAX_NAMES]
 
 
 def _cell_of(state: dict[str, object], view: LiveNotebook) -> str | None:
     """The cell in which somebody's cursor stands.
 
-    By the name of its text alone. The position inside is not looked up: a made-up one brings the library down.
+    It is found by the name of the cell's text alone. The position inside is not looked up: an invented one crashes the library.
     """
     cursors: object = state.get("cursors")
     for cursor in cast("list[object]", cursors)[:MOST_CURSORS] if isinstance(cursors, list) else []:

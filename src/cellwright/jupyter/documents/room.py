@@ -7,7 +7,7 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, cast
 
@@ -51,17 +51,17 @@ REMOTE = "remote"
 NAME_CHARACTERS = 60
 MAX_NAMES = 50
 MAX_SMALL_MESSAGE = 1024 * 1024
-"""Of what is said beside the document: who is there, what was saved."""
+"""Of a message that is no update of the document: who is there, what was saved."""
 
 
 def came_from_others(transaction: object) -> bool:
-    """Whether a transaction, as Y events have it, was made by others. A document's event knows its hash, others the origin."""
+    """Whether others made the transaction of a Y event. Events of a document have the hash of the origin, other events the origin."""
     origin: object = cast("Any", transaction).origin
     return (origin() if callable(origin) else origin) in (REMOTE, hash(REMOTE))
 
 
 class Saved(StrEnum):
-    """What the server says about a request to save. It says success even where writing the file failed."""
+    """The server's answer to a request to save. It says success even where writing the file failed."""
 
     SUCCESS = "success"
     SKIPPED = "skipped"
@@ -72,11 +72,11 @@ class Saved(StrEnum):
 class Room:
     """One replica of one document.
 
-    Once its connection is lost a replica is of no more use and is never joined again: pushing what it holds into a document
-    that was loaded anew is how cells get doubled. Whoever needs the document makes a new room.
+    Once its connection is lost a replica is of no more use and is never joined again: pushing its contents into a document
+    that was loaded anew would double the cells. Whoever needs the document makes a new room.
     """
 
-    def __init__(self, access: RoomAccess, who: Collaborator) -> None:
+    def __init__(self, access: RoomAccess, collaborator: Collaborator) -> None:
         self.id = access.id
         self._name = access.name or f"room {access.id}"
         # 32 bits as in Yjs: servers with an older pycrdt cut longer ids, and our own edits come back doubled. 0 is the
@@ -84,7 +84,7 @@ class Room:
         self.doc: Doc[Any] = Doc(client_id=1 + secrets.randbelow(2**32 - 1))
         self.awareness = Awareness(self.doc)
         self._access = access
-        self._who = who
+        self._collaborator = collaborator
         self._outgoing: asyncio.Queue[bytes] = asyncio.Queue()
         self._barriers: deque[tuple[asyncio.Future[None], int]] = deque()
         self._saves: dict[int, asyncio.Future[str]] = {}
@@ -100,18 +100,19 @@ class Room:
         self._silent_since: float | None = None
         self._roots = Roots(self.doc)
         self._waiting = WaitingTypes()
-        self._taken = 0
+        self._received_bytes = 0
         self.size = 0
-        """The bytes of all updates that made the document what it is: about what it takes."""
+        """The bytes of all updates of the document: about as much as it takes in memory."""
 
     async def join(self) -> None:
-        """Get the document. Raises what kept us out."""
+        """Get the document. Raises the reason if the server does not let us in."""
         self._document_subscription = self.doc.observe(self._send_own_update)
         self._awareness_subscription = self.awareness.observe(self._send_awareness)
-        self._tasks = [asyncio.create_task(work) for work in (self._receive(), self._send(), self.awareness.start())]
+        loops = (self._receive(), self._send(), self.awareness.start())
+        self._tasks = [asyncio.create_task(loop) for loop in loops]
         for task in self._tasks:
             task.add_done_callback(self._ended)
-        self.awareness.set_local_state({"user": self._who.as_json(), "autosave": True})
+        self.awareness.set_local_state({"user": self._collaborator.as_json(), "autosave": True})
         joined = False
         try:
             await self._barrier(JOIN_SECONDS)
@@ -136,11 +137,11 @@ class Room:
 
     @property
     def settled(self) -> bool:
-        """Whether the server has acknowledged all that was changed here."""
+        """Whether the server has acknowledged all our changes."""
         return self._acknowledged == self._changes and not self._barriers and not self._saves
 
     def check_open(self) -> None:
-        """Raise if nothing can be changed here any more."""
+        """Raise if the document can no longer be changed through this room."""
         if self._lost is not None:
             raise self._lost
         if self._leaving:
@@ -151,7 +152,7 @@ class Room:
         self._on_lost.append(callback)
 
     async def flush(self, timeout: float = FLUSH_SECONDS) -> None:  # noqa: ASYNC109 - the bound is the point
-        """Return when the server has applied all that was changed here before. UnknownOutcome if that cannot be known."""
+        """Wait until the server has applied all our changes so far. Raises UnknownOutcome if that cannot be known."""
         await self._barrier(timeout)
 
     async def save(self, timeout: float = SAVE_SECONDS) -> Saved:  # noqa: ASYNC109
@@ -184,21 +185,21 @@ class Room:
         self.awareness.set_local_state_field("cursors", [{**cursor, "primary": True, "empty": head == start}])
 
     def others(self) -> list[str]:
-        """The names of those who are here too, as far as they have said."""
-        names: list[str] = []
-        for client, state in self.awareness.states.items():
-            # A server may take part itself, without being anybody; and what a peer says of itself may be anything.
-            said: object = state
-            about = cast("dict[str, object]", said).get("user") if isinstance(said, dict) else None  # pyright: ignore[reportUnnecessaryIsInstance]
-            if client == self.awareness.client_id or not isinstance(about, dict) or not about:
-                continue
-            user = cast("dict[str, object]", about)
-            name = user.get("display_name") or user.get("name")
-            names.append(clean(name).text[:NAME_CHARACTERS] if isinstance(name, str) else "somebody")
+        """The names of the others in the room, as far as they have said who they are."""
+        names = [display_name(user) for client, _, user in self.users() if client != self.awareness.client_id]
         return names[:MAX_NAMES]
 
+    def users(self) -> Iterator[tuple[int, dict[str, object], dict[str, object]]]:
+        """Everybody who has said who they are, ourselves too: their client id, their state, and the user in that state."""
+        for client, state in tuple(self.awareness.states.items()):
+            # A server may take part itself, without being anybody; and a peer may send anything as its state.
+            peer: object = state
+            user = cast("dict[str, object]", peer).get("user") if isinstance(peer, dict) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+            if isinstance(user, dict) and user:
+                yield client, cast("dict[str, object]", peer), cast("dict[str, object]", user)
+
     async def leave(self) -> None:
-        """Say goodbye and close. What was changed and not yet flushed is sent first."""
+        """Say goodbye and close. Changes that are not yet flushed are sent first."""
         if self._leaving:
             return
         if self._lost is None:
@@ -210,7 +211,7 @@ class Room:
         await self._close()
 
     async def _close(self) -> None:
-        # Twice happens: the connection may be lost, and the room left for it, while somebody says goodbye.
+        # This can happen twice: the connection may be lost, and the room closed for that, while `leave` waits.
         if self._closed:
             return
         self._closed = self._leaving = True
@@ -221,17 +222,17 @@ class Room:
         self._roots.close()
         self.doc.unobserve(self._document_subscription)
         self.awareness.unobserve(self._awareness_subscription)
-        # They refer to this room and it to them: without that the document goes at once, not when somebody next looks for such rings.
+        # They and this room refer to each other. Without that cycle the document is freed at once, not by the next garbage collection.
         self._tasks.clear()
         self._on_lost.clear()
 
     async def _barrier(self, timeout: float) -> None:  # noqa: ASYNC109
         if self._lost is not None and self._changes > self._acknowledged:
-            raise self._fate()
+            raise self._loss()
         self.check_open()
         answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._barriers.append((answered, self._changes))
-        # The server answers in order: when it answers this, it has taken in all that was sent before.
+        # The server answers in order: when it answers this, it has applied everything that was sent before.
         self._outgoing.put_nowait(create_sync_message(self.doc))
         try:
             await asyncio.wait_for(answered, timeout)
@@ -255,7 +256,7 @@ class Room:
         elif (
             topic == "change" and origin == REMOTE and change["added"] and self.awareness.get_local_state() is not None
         ):
-            # The server tells newcomers nothing of those who were here before: say it again.
+            # The server does not tell newcomers who was here before: say it again.
             clients = [self.awareness.client_id]
         else:
             return
@@ -267,7 +268,7 @@ class Room:
 
     async def _receive(self) -> None:
         while True:
-            # Not kept while the next is waited for: the first of them is the whole document.
+            # No variable holds the message while we wait for the next: the first one is the whole document.
             await self._take(await self._access.channel.receive())
 
     async def _take(self, message: bytes) -> None:
@@ -275,13 +276,16 @@ class Room:
             case YMessageType.SYNC:
                 update = _update_in(message)
                 for _ in check_update(update):
-                    # Others have their turn meanwhile: the state of a large notebook takes a moment to look at.
+                    # Other tasks run in between: checking the state of a large notebook takes a moment.
                     await asyncio.sleep(0)
-                if self._taken and update:
-                    # The first is the whole document, and has just been looked at.
+                if self._received_bytes and update:
+                    # The first update is the whole document, and has just been checked.
                     self._waiting.add(update, self.doc.get_state())
                 self._take_sync(message)
-                self._count_taken(len(update))
+                self._roots.follow()
+                self._received_bytes += len(update)
+                if self._received_bytes > MAX_TAKEN_BYTES:
+                    raise RoomClosed(None, f"more than {MAX_TAKEN_BYTES >> 20} MiB of changes came since it was opened")
             case _ if len(message) > MAX_SMALL_MESSAGE:
                 raise RefusedUpdate(
                     f"Jupyter sent {len(message):,} bytes about who is in {self._name}; they were not taken in",
@@ -289,16 +293,10 @@ class Room:
                 )
             case YMessageType.AWARENESS:
                 self.awareness.apply_awareness_update(read_message(message[1:]), REMOTE)
-            case 2:
+            case 2:  # RAW
                 self._take_raw(message)
             case _:
                 log.info("unknown_message_in_room room=%s type=%s", self.id, message[:1].hex())
-
-    def _count_taken(self, size: int) -> None:
-        self._roots.follow()
-        self._taken += size
-        if self._taken > MAX_TAKEN_BYTES:
-            raise RoomClosed(None, f"more than {MAX_TAKEN_BYTES >> 20} MiB of changes came since it was opened")
 
     def _take_sync(self, message: bytes) -> None:
         self.size += len(message)
@@ -314,21 +312,21 @@ class Room:
             if not answered.done():
                 answered.set_result(None)
             if not self._echoed and self._silent_since is None:
-                # It has our change, so the echo should be on its way: from now on its silence counts.
+                # The server has our change, so its echo should be on its way: from now on silence counts.
                 self._silent_since = time.monotonic()
 
     def _take_raw(self, message: bytes) -> None:
         decoder = Decoder(message)
         decoder.read_var_uint()
-        said = json.loads(decoder.read_var_string())
-        if said.get("type") == "conflict":
+        content = json.loads(decoder.read_var_string())
+        if content.get("type") == "conflict":
             raise RoomClosed(None, "Jupyter could not apply our change: the document was loaded anew")
-        answer = self._saves.get(said.get("responseTo", -1))
-        if said.get("type") == "save" and answer is not None and not answer.done():
-            answer.set_result(str(said.get("status", "")))
+        answer = self._saves.get(content.get("responseTo", -1))
+        if content.get("type") == "save" and answer is not None and not answer.done():
+            answer.set_result(str(content.get("status", "")))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """A task ended by itself: whatever it was, this replica is no longer equal to the others."""
+        """A task ended by itself: whatever the reason, this replica is no longer equal to the others."""
         if self._lost is not None or self._leaving or task.cancelled():
             return
         error = _cause(task.exception())
@@ -339,12 +337,12 @@ class Room:
         self._barriers.clear()
         for future in waiting:
             if not future.done():
-                future.set_exception(self._fate())
+                future.set_exception(self._loss())
         for callback in self._on_lost:
             callback()
 
-    def _fate(self) -> CellwrightError:
-        """For those who wait for an acknowledgement that will not come."""
+    def _loss(self) -> CellwrightError:
+        """The error for those who wait for an acknowledgement that will not come."""
         assert self._lost is not None
         if not isinstance(self._lost, RoomLost | RefusedUpdate):
             return self._lost
@@ -354,9 +352,15 @@ class Room:
         )
 
 
+def display_name(user: Mapping[str, object]) -> str:
+    """A user's name. A peer may call itself anything, so it is cleaned and cut."""
+    name = user.get("display_name") or user.get("name")
+    return clean(name).text[:NAME_CHARACTERS] if isinstance(name, str) else "somebody"
+
+
 def _update_in(message: bytes) -> bytes:
-    """The update that a message of the Y protocol brings; empty if it only asks."""
-    if len(message) < 2 or message[1] == YSyncMessageType.SYNC_STEP1:  # noqa: PLR2004 - two bytes say what it is
+    """The update in a message of the Y protocol; empty if the message is a question."""
+    if len(message) < 2 or message[1] == YSyncMessageType.SYNC_STEP1:  # noqa: PLR2004 - two bytes name its type
         return b""
     return read_message(message[2:])
 
@@ -368,7 +372,7 @@ def _sticky(text: Text, offset: int) -> dict[str, Any]:
 
 
 def _cause(error: BaseException | None) -> BaseException | None:
-    """The failure itself: what is raised while a document tells of its changes comes in groups."""
+    """The error itself: an error that is raised while a document announces its changes comes in groups."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error

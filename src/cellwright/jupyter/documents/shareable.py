@@ -1,4 +1,4 @@
-"""What JSON a shared document cannot hold: its library does not refuse that, it panics in the middle of the change."""
+"""Checks for JSON that a shared document cannot hold: the library does not refuse it, but panics in the middle of the change."""
 
 from typing import cast
 
@@ -12,7 +12,7 @@ SHOWN = 40
 
 
 def not_shared(value: object) -> str:
-    """What stands in this JSON that a shared document cannot hold."""
+    """What in this JSON a shared document cannot hold; empty if there is nothing."""
     pending = [value]
     while pending:
         node = pending.pop()
@@ -27,10 +27,10 @@ def not_shared(value: object) -> str:
     return ""
 
 
-def check_shared(what: str, value: object) -> None:
-    """InvalidArgument if something in this JSON, which the caller knows as `what`, cannot be in a shared document."""
-    if wrong := not_shared(value):
-        raise InvalidArgument(f"{what} {wrong}", hint="Send text as plain UTF-8, and large numbers as text")
+def check_shared(name: str, value: object) -> None:
+    """Raise InvalidArgument if a shared document cannot hold this JSON. `name` is what the caller calls it."""
+    if problem := not_shared(value):
+        raise InvalidArgument(f"{name} {problem}", hint="Send text as plain UTF-8, and large numbers as text")
 
 
 def _is_text(text: str) -> bool:

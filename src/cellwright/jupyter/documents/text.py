@@ -31,7 +31,7 @@ class TextDocument:
         self.doc = doc
         self.name = name
         self.rewrites_line_ends = False
-        """Whether the file has line ends that this document has not: saving it changes them all."""
+        """Whether the file has other line ends than this document: saving changes them all."""
         self._shared = shared
         self._source: Text = doc.get("source", type=Text)
         self._listeners: list[Callable[[bool], None]] = []
@@ -39,7 +39,7 @@ class TextDocument:
         self._subscription: Subscription | None = self._source.observe(cast("Any", self._follow))
 
     def close(self) -> None:
-        """Follow no more: the document was left."""
+        """Stop following the document: it was left."""
         if self._subscription is not None:
             self._source.unobserve(self._subscription)
             self._subscription = None
@@ -58,9 +58,9 @@ class TextDocument:
         return revision_of(self.text)
 
     def adapted(self, text: str) -> str:
-        """The text as it is put into this document.
+        """The text as this document has it.
 
-        Jupyter gives every line of a shared text one character at its end; people's editors count positions by that.
+        In a shared text Jupyter ends every line with one character; people's editors count positions by that.
         """
         return text.replace("\r\n", "\n") if self._shared else text
 
@@ -68,11 +68,11 @@ class TextDocument:
         self.replace(position, 0, text, expect=expect, author=author)
 
     def delete(self, position: int, length: int, *, expect: str | None = None, author: str = AGENT) -> str:
-        """Remove characters. What was removed."""
+        """Remove characters. Returns the removed text."""
         return self.replace(position, length, "", expect=expect, author=author)
 
     def replace(self, position: int, length: int, text: str, *, expect: str | None = None, author: str = AGENT) -> str:
-        """Put `text` in the place of `length` characters. What was there."""
+        """Replace `length` characters with `text`. Returns the text that was there."""
         now = self.text
         self._check(now, expect)
         text = self.adapted(text)
@@ -89,23 +89,23 @@ class TextDocument:
         return now[position : position + length]
 
     def overwrite(self, text: str, *, expect: str | None = None, author: str = AGENT) -> None:
-        """Make the whole text this one, by the smallest difference."""
+        """Replace the whole text, changing as little as possible."""
         now = self.text
         self._check(now, expect)
         text = self.adapted(text)
         checked_source(text)
         with self.doc.transaction(origin=author):
-            made = set_text(self._source, text)
-        if made:
-            self._touched = len(text[: len(text) - (len(now) - made[-1].end)].encode("utf-8"))
+            changes = set_text(self._source, text)
+        if changes:
+            self._touched = len(text[: len(text) - (len(now) - changes[-1].end)].encode("utf-8"))
 
     def take_touched(self) -> int | None:
-        """Where the last edit ended, as a byte offset, once: it is true only until somebody else writes."""
-        place, self._touched = self._touched, None
-        return place
+        """The byte offset at which the last edit ended. It is returned once, because it holds only until somebody else writes."""
+        offset, self._touched = self._touched, None
+        return offset
 
     def fill(self, text: str) -> None:
-        """All of a text that was read from a file, into a document that is empty."""
+        """Put the text of a file into an empty document."""
         with self.doc.transaction(origin="load"):
             self._source.insert(0, text)
 
@@ -133,21 +133,21 @@ class Excerpt:
     """Part of a text, for reading."""
 
     text: str
-    """As many characters as the document has there."""
+    """It has as many characters as this span of the document."""
     omitted: tuple[int, int] | None
-    """Position and length, in the document, of what was asked for and did not fit."""
+    """Position and length, in the document, of the requested text that did not fit."""
     unseen: int
-    """Characters that a person would not see, each with a visible one in its place."""
+    """How many characters a person would not see. Each is replaced by a visible one."""
 
 
 def excerpt(text: str, start: int, end: int, characters: int, tokens: int) -> Excerpt:
     """The span, or as much of its beginning as these limits allow."""
     room = characters
     while True:
-        made = _cut(text, start, end, room)
-        cost = estimate_tokens(compact_json(made.text))
+        cut = _cut(text, start, end, room)
+        cost = estimate_tokens(compact_json(cut.text))
         if cost <= tokens or room == 0:
-            return made
+            return cut
         room = min(room, end - start) * tokens // (cost + cost // 16)
 
 
@@ -156,33 +156,35 @@ def _cut(text: str, start: int, end: int, room: int) -> Excerpt:
     while stop < end and stop > start and not may_split(text, stop):
         stop -= 1
     if stop == start < end:
-        # One character that takes more than the room: rather a part of it than no way to go on.
+        # A single character is larger than the room: take a part of it, so that the caller can go on.
         stop = min(end, start + room)
-    shown, unseen = visible(text[start:stop])
-    return Excerpt(shown, (stop, end - stop) if stop < end else None, unseen)
+    excerpt_text, unseen = visible(text[start:stop])
+    return Excerpt(excerpt_text, (stop, end - stop) if stop < end else None, unseen)
 
 
 def visible(text: str) -> tuple[str, int]:
-    """The text with a visible character for each that is hidden or controls something: positions stay true.
+    """The text with a visible character for each hidden or control character, so that positions stay true; and how many there are.
 
-    `clean` takes them away, which is right for outputs; here the next edit counts them.
+    `clean` removes them, which is right for outputs. Here the next edit counts them.
     """
-    shown = pictured(text)
-    unseen = sum(old != new for old, new in zip(text, shown, strict=True)) if shown != text else 0
-    while (cleaned := clean(shown).text) != shown:
-        shown, replaced = _aligned(shown, cleaned)
+    visible_text = pictured(text)
+    unseen = (
+        sum(before != after for before, after in zip(text, visible_text, strict=True)) if visible_text != text else 0
+    )
+    while (cleaned := clean(visible_text).text) != visible_text:
+        visible_text, replaced = _aligned(visible_text, cleaned)
         unseen += replaced
-    return shown, unseen
+    return visible_text, unseen
 
 
 def _aligned(text: str, cleaned: str) -> tuple[str, int]:
-    """`text` with a stand-in for each character that `cleaned` lacks."""
-    kept: list[str] = []
-    at = 0
+    """`text` with a visible character for each that `cleaned` lacks, and how many these are."""
+    aligned: list[str] = []
+    position = 0
     for character in text:
-        if at < len(cleaned) and cleaned[at] == character:
-            kept.append(character)
-            at += 1
+        if position < len(cleaned) and cleaned[position] == character:
+            aligned.append(character)
+            position += 1
         else:
-            kept.append(UNSEEN)
-    return "".join(kept), len(text) - at
+            aligned.append(UNSEEN)
+    return "".join(aligned), len(text) - position

@@ -1,7 +1,7 @@
-"""How much there is in an update of a shared document, found out before it is applied.
+"""Checks the size and depth of an update of a shared document before it is applied.
 
 The library that applies updates follows their nesting with its own stack: a few hundred kilobytes of lists in lists end the whole
-process. And a few megabytes can hold so many parts that they fill all memory. So what comes from a server is walked through first,
+process. And a few megabytes can hold so many parts that they fill all memory. So an update from a server is first walked through
 without recursion.
 """
 
@@ -9,29 +9,30 @@ import sys
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from cellwright.core.errors import InvalidArgument
 
 MAX_MESSAGE_BYTES = 48 * 1024 * 1024
 HARMLESS_BYTES = 8_192
-"""An update of fewer bytes is too small to do harm, however it is made, unless others wait for it."""
+"""An update of fewer bytes is too small to do harm, whatever is in it, unless other updates wait for it."""
 MAX_TAKEN_BYTES = 5 * MAX_MESSAGE_BYTES
-"""Of all updates since a document was opened: what is opened anew has no more than it needs."""
+"""Of all updates since a document was opened. A document that is opened anew has only what it needs."""
 MAX_WAITING_TYPES = 5_000
 MAX_PARTS = 1_000_000
 MAX_ITEMS = 250_000
-"""Things that can be changed one by one, of which a cell has about ten: each takes some hundred bytes here and in the library."""
+"""Items can be changed one by one, and a cell has about ten. Each takes some hundred bytes here and in the library."""
 MAX_TEXT_BYTES = 40 * 1024 * 1024
-"""Of all texts, once they are read: one wide letter makes all of its text four bytes wide."""
+"""Of all texts in memory: one wide letter makes every character of its text four bytes wide."""
 MAX_ENTRIES = 5_000
-"""Of one object that is shared entry by entry, such as the metadata of a cell: each is looked up by itself whenever it is read."""
+"""Of one object that is shared entry by entry, such as the metadata of a cell: reading it looks up every entry by itself."""
 MAX_DEPTH = 200
 PARTS_AT_A_TIME = 2_000
 
 _GC, _DELETED, _JSON, _STRING, _TYPE, _ANY, _DOC, _SKIP = 0, 1, 2, 4, 7, 8, 9, 10
 _PIECES = {3: 1, 5: 1, 6: 2}
-"""Bytes, something embedded, a format: how many pieces of so many bytes they are."""
+"""For bytes, embedded content and formats: of how many pieces they consist, each with its length before it."""
 _HAS_LEFT, _HAS_RIGHT, _HAS_KEY, _CONTENT = 0x80, 0x40, 0x20, 0x1F
 _ARRAY, _OBJECT, _TEXT, _BYTES = 117, 118, 119, 116
 _FIXED = {120: 0, 121: 0, 126: 0, 127: 0, 122: 8, 123: 8, 124: 4}
@@ -49,22 +50,22 @@ class Item(NamedTuple):
 
     clock: int
     related: Id | None
-    """What it is in, or beside; None if it is in the document itself."""
+    """The item that it is in, or beside; None if it is in the document itself."""
     inside: bool
 
 
 class RefusedUpdate(InvalidArgument):
-    """What the server sent of a document is not taken in."""
+    """The server sent a state of a document that is not applied."""
 
 
 class WaitingTypes:
-    """Shared types in updates that build on what has not come yet: when it comes, all of them are put into each other at once."""
+    """Counts shared types in updates that build on missing ones: when those come, all of them are put into each other at once."""
 
     def __init__(self) -> None:
         self._types = 0
 
     def add(self, update: bytes, state: bytes) -> None:
-        """Raise RefusedUpdate if too many wait, of a document with this state."""
+        """Raise RefusedUpdate if too many types wait. `state` is the state vector of the document."""
         walk = _Walk(update)
         try:
             for _ in walk.structs():
@@ -78,7 +79,7 @@ class WaitingTypes:
 
 
 def check_update(update: bytes) -> Iterator[None]:
-    """Raise RefusedUpdate if it has too many parts or is nested too deeply. Every next() does a few milliseconds of that."""
+    """Raise RefusedUpdate if the update has too many parts or is nested too deeply. Every next() works for a few milliseconds."""
     if len(update) < HARMLESS_BYTES:
         return
     walk = _Walk(update)
@@ -95,10 +96,10 @@ def nested_too_deeply() -> RefusedUpdate:
 
 
 def _refused(
-    what: str,
+    problem: str,
     hint: str = "somebody has put this into the document: open the file itself, or restore an earlier version of it",
 ) -> RefusedUpdate:
-    return RefusedUpdate(f"Jupyter sent a state of the document {what}; it was not taken in", hint=hint)
+    return RefusedUpdate(f"Jupyter sent a state of the document {problem}; it was not taken in", hint=hint)
 
 
 class _Walk:
@@ -116,115 +117,115 @@ class _Walk:
         self.places: dict[int, list[Item]] = {}
         """The items of each client."""
         self._spans: dict[int, tuple[int, int]] = {}
-        """Of each client: the first name in this update, and the one after the last."""
+        """Of each client: the first clock in this update, and the one after the last."""
         self._needed: dict[int, int] = {}
-        """Of each client: the last name that something here is in or beside."""
+        """Of each client: the last clock that an item here is in or beside."""
         self._has_gap = False
 
     def builds_on_more_than(self, state: bytes) -> bool:
-        """Whether a document with this state vector lacks something that is needed here."""
+        """Whether a document with this state vector lacks something that this update needs."""
         vector = _Walk(state)
-        known = dict(vector._id() for _ in range(vector._number()))
+        clocks = dict(vector._read_id() for _ in range(vector._read_number()))
         return (
             self._has_gap
-            or any(begin > known.get(client, 0) for client, (begin, _) in self._spans.items())
+            or any(begin > clocks.get(client, 0) for client, (begin, _) in self._spans.items())
             or any(
-                last >= max(known.get(client, 0), self._spans.get(client, (0, 0))[1])
-                for client, last in self._needed.items()
+                clock >= max(clocks.get(client, 0), self._spans.get(client, (0, 0))[1])
+                for client, clock in self._needed.items()
             )
         )
 
     def structs(self) -> Iterator[None]:
-        for _ in range(self._number()):
-            count, client, clock = self._number(), self._number(), self._number()
+        for _ in range(self._read_number()):
+            count, client, clock = self._read_number(), self._read_number(), self._read_number()
             places = self.places.setdefault(client, [])
             begin = clock
             for position in range(count):
                 if position % PARTS_AT_A_TIME == 0:
                     yield
-                self._count()
+                self._count_part()
                 self._items += 1
                 if self._items > MAX_ITEMS:
                     raise _refused(f"with more than {MAX_ITEMS:,} items")
-                clock += self._struct(client, clock, places)
+                clock += self._skip_struct(client, clock, places)
             self._spans[client] = (begin, clock)
 
     def deletions(self) -> Iterator[None]:
-        for _ in range(self._number()):
-            self._number()
-            for position in range(self._number()):
+        for _ in range(self._read_number()):
+            self._read_number()
+            for position in range(self._read_number()):
                 if position % PARTS_AT_A_TIME == 0:
                     yield
-                self._count()
-                self._id()
+                self._count_part()
+                self._read_id()
 
-    def _struct(self, client: int, clock: int, places: list[Item]) -> int:
-        """Walk over one item. How many names it takes."""
-        info = self._byte()
+    def _skip_struct(self, client: int, clock: int, places: list[Item]) -> int:
+        """Walk over one item. Returns how many clocks it takes."""
+        info = self._read_byte()
         content = info & _CONTENT
         if content in (_GC, _SKIP):
             self._has_gap = self._has_gap or content == _SKIP
-            return self._number()
-        beside = self._need() if info & _HAS_LEFT else None
+            return self._read_number()
+        beside = self._read_needed_id() if info & _HAS_LEFT else None
         if info & _HAS_RIGHT:
-            right = self._need()
+            right = self._read_needed_id()
             beside = beside or right
         inside: Id | None = None
         if beside is None:
-            if self._number() == 1:
-                self._pass(self._number())
+            if self._read_number() == 1:
+                self._skip(self._read_number())
             else:
-                inside = self._need()
+                inside = self._read_needed_id()
             if info & _HAS_KEY:
-                self._pass(self._number())
-                self._entry(inside)
+                self._skip(self._read_number())
+                self._count_entry(inside)
         related = beside or inside
         places.append(Item(clock, related, beside is None))
         if content == _TYPE and related is not None:
             self.types.append((client, clock))
-        return self._content(content)
+        return self._skip_content(content)
 
-    def _need(self) -> Id:
-        client, clock = name = self._id()
+    def _read_needed_id(self) -> Id:
+        client, clock = name = self._read_id()
         if self._needed.get(client, -1) < clock:
             self._needed[client] = clock
         return name
 
-    def _entry(self, inside: Id | None) -> None:
+    def _count_entry(self, inside: Id | None) -> None:
         """Count an entry of a shared object."""
         self._entries[inside] += 1
         if self._entries[inside] > MAX_ENTRIES:
             raise _refused(f"with more than {MAX_ENTRIES:,} entries in one object")
 
-    def _content(self, content: int) -> int:
+    def _skip_content(self, content: int) -> int:
         if content in _PIECES:
             for _ in range(_PIECES[content]):
-                self._pass(self._number())
+                self._skip(self._read_number())
         elif content == _DELETED:
-            return self._number()
+            return self._read_number()
         elif content == _STRING:
-            return self._text()
+            return self._skip_text()
         elif content in (_JSON, _ANY):
-            return self._values(as_texts=content == _JSON)
+            return self._skip_values(as_texts=content == _JSON)
         elif content == _TYPE:
-            self._type()
+            self._skip_type()
         elif content == _DOC:
-            self._pass(self._number())
-            self._value()
+            self._skip(self._read_number())
+            self._skip_value()
         else:
             raise ValueError(content)
         return 1
 
-    def _text(self) -> int:
-        size = self._number()
-        text = self._weighed(size)
-        # Names are counted in units of UTF-16.
+    def _skip_text(self) -> int:
+        size = self._read_number()
+        text = self._take_text(size)
+        # Clocks count units of UTF-16.
         return len(text) if text.isascii() else len(text.decode("utf-8").encode("utf-16-le")) // 2
 
-    def _weighed(self, size: int) -> bytes:
-        """The text that comes next, passed over, with what it will take counted."""
+    def _take_text(self, size: int) -> bytes:
+        """Read the text that comes next, and count the memory that it will take."""
         text = self._data[self._at : self._at + size]
-        self._pass(size)
+        self._skip(size)
         self._text_bytes += size if text.isascii() else sys.getsizeof(text.decode("utf-8"))
         if self._text_bytes > MAX_TEXT_BYTES:
             raise _refused(
@@ -233,58 +234,58 @@ class _Walk:
             )
         return text
 
-    def _values(self, *, as_texts: bool) -> int:
-        count = self._number()
+    def _skip_values(self, *, as_texts: bool) -> int:
+        count = self._read_number()
         for _ in range(count):
             if as_texts:
-                self._count()
-                self._pass(self._number())
+                self._count_part()
+                self._skip(self._read_number())
             else:
-                self._value()
+                self._skip_value()
         return count
 
-    def _type(self) -> None:
-        kind = self._number()
+    def _skip_type(self) -> None:
+        kind = self._read_number()
         if kind in _NAMED_TYPES:
-            self._pass(self._number())
+            self._skip(self._read_number())
         elif kind >= _KNOWN_TYPES:
             raise ValueError(kind)
 
-    def _value(self) -> None:
-        """Walk over a value with all that is in it."""
-        left = [(1, False)]
-        while left:
-            count, named = left.pop()
+    def _skip_value(self) -> None:
+        """Walk over a value with all values inside it."""
+        pending = [(1, False)]
+        while pending:
+            count, has_keys = pending.pop()
             if count == 0:
                 continue
-            left.append((count - 1, named))
-            self._count()
-            if named:
-                self._pass(self._number())
-            tag = self._byte()
+            pending.append((count - 1, has_keys))
+            self._count_part()
+            if has_keys:
+                self._skip(self._read_number())
+            tag = self._read_byte()
             if tag in (_ARRAY, _OBJECT):
-                left.append((self._number(), tag == _OBJECT))
-                if len(left) > MAX_DEPTH:
+                pending.append((self._read_number(), tag == _OBJECT))
+                if len(pending) > MAX_DEPTH:
                     raise nested_too_deeply()
             elif tag == _TEXT:
-                self._weighed(self._number())
+                self._take_text(self._read_number())
             elif tag == _BYTES:
-                self._pass(self._number())
+                self._skip(self._read_number())
             elif tag == _INTEGER:
-                self._number()
+                self._read_number()
             else:
-                self._pass(_FIXED.get(tag, -1))
+                self._skip(_FIXED.get(tag, -1))
 
-    def _count(self) -> None:
+    def _count_part(self) -> None:
         self._parts += 1
         if self._parts > MAX_PARTS:
             raise _refused(f"with more than {MAX_PARTS:,} parts")
 
-    def _byte(self) -> int:
+    def _read_byte(self) -> int:
         self._at += 1
         return self._data[self._at - 1]
 
-    def _number(self) -> int:
+    def _read_number(self) -> int:
         at = self._at
         value = self._data[at]
         if value < 0x80:  # noqa: PLR2004 - most are
@@ -299,17 +300,17 @@ class _Walk:
                 return value
         raise ValueError(at)
 
-    def _id(self) -> Id:
-        return self._number(), self._number()
+    def _read_id(self) -> Id:
+        return self._read_number(), self._read_number()
 
-    def _pass(self, size: int) -> None:
+    def _skip(self, size: int) -> None:
         if size < 0 or self._at + size > len(self._data):
             raise ValueError(size)
         self._at += size
 
 
 def _check_types(types: Sequence[Id], places: Mapping[int, Sequence[Item]]) -> Iterator[None]:
-    """Raise if too many shared types are in each other, as far as this update tells."""
+    """Raise if shared types are nested too deeply, as far as this update tells."""
     depths: dict[Id, int] = {}
     steps = 0
     for name in types:
@@ -339,9 +340,5 @@ def _check_types(types: Sequence[Id], places: Mapping[int, Sequence[Item]]) -> I
 def _item(places: Mapping[int, Sequence[Item]], name: Id) -> Item | None:
     client, clock = name
     items = places.get(client, ())
-    index = bisect_right(items, clock, key=_clock) - 1
+    index = bisect_right(items, clock, key=attrgetter("clock")) - 1
     return items[index] if index >= 0 else None
-
-
-def _clock(item: Item) -> int:
-    return item.clock

@@ -1,6 +1,6 @@
-"""What an agent did to a notebook, kept so that it can be taken back without touching what others did.
+"""The edits that agents made to a notebook, remembered so that each can be undone without touching the edits of others.
 
-Not Y's own undo: that one keeps every deleted byte in the document, and forgets all when the connection is lost.
+Y's own undo is not used: it keeps every deleted byte in the document, and forgets everything when the connection is lost.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ ALL_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class CellPlace:
-    """Where a cell was: after which cell (None: it was the first), and at which index should that one be gone."""
+    """Where a cell was: after which cell (None: it was the first), and at which index, in case that cell is gone."""
 
     after: str | None
     index: int
@@ -28,7 +28,7 @@ class CellPlace:
 
 @dataclass(frozen=True, slots=True)
 class Inserted:
-    """Cells came; taking it back removes them, if nobody has worked on them since."""
+    """Cells were inserted. Undo removes them, if nobody has worked on them since."""
 
     cells: tuple[tuple[str, str], ...]
     """Id and source of each."""
@@ -36,7 +36,7 @@ class Inserted:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Cells went; each goes back after the cell it followed."""
+    """Cells were removed. Undo puts each back after the cell it followed."""
 
     cells: tuple[tuple[CellPlace, JsonObject], ...]
 
@@ -52,7 +52,7 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class Retyped:
-    """A cell was replaced by another one of its id, as when its type changed; `before` is the whole cell as it was."""
+    """A cell was replaced by another with the same id, as when its type changed; `before` is the whole cell as it was."""
 
     cell_id: str
     before: JsonObject
@@ -61,7 +61,7 @@ class Retyped:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Cells moved; each goes back after the cell it followed, in this order."""
+    """Cells moved. Undo puts each back after the cell it followed, in this order."""
 
     cells: tuple[tuple[str, CellPlace], ...]
 
@@ -89,7 +89,7 @@ Step = Inserted | Removed | Rewritten | Retyped | Moved | Cleared | Remarked
 
 @dataclass(frozen=True, slots=True)
 class EditGroup:
-    """What one call did."""
+    """The edits of one call."""
 
     author: str
     what: str
@@ -114,10 +114,10 @@ class History:
         if not steps:
             return
         group = EditGroup(author, what, tuple(steps))
-        taken = group.weight
-        self._groups.append((group, taken))
-        self.weight += taken
-        # One that is too large itself is not kept, nor is what came before it: undo must not skip an edit in silence.
+        group_weight = group.weight
+        self._groups.append((group, group_weight))
+        self.weight += group_weight
+        # A group that is too large by itself is forgotten, and all before it too: undo must not skip an edit in silence.
         while len(self._groups) > MAX_GROUPS or self.weight > MAX_BYTES:
             self.forget_oldest()
         self._grew()
@@ -139,7 +139,7 @@ class History:
 class Histories:
     """The edits of all notebooks that were open lately, within one bound of memory.
 
-    What agents did is remembered past a lost connection: undo works on the notebook as it then is.
+    Edits are remembered when a connection is lost: undo works on the notebook as it is then.
     """
 
     def __init__(self) -> None:

@@ -20,9 +20,10 @@ from pycrdt import Map
 from cellwright.core.errors import CellwrightError, Conflict, LimitReached, NotFound
 from cellwright.core.types import Call
 from cellwright.jupyter.documents.forks import ForkBacking, ForksNotOffered, ProposalEnded
+from cellwright.jupyter.documents.open_document import OpenDocument
 from cellwright.jupyter.documents.presence import Collaborator
 from cellwright.jupyter.documents.room import Room
-from cellwright.jupyter.documents.rooms import OpenDocument, Rooms
+from cellwright.jupyter.documents.rooms import Rooms
 from cellwright.jupyter.edits.recasting import check_recastable, plain, recast
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.model import RoomKind

@@ -1,4 +1,4 @@
-"""Making a shared notebook into another version of itself, by the least that says what is meant, so that it can be taken back."""
+"""Turning a shared notebook into another version of itself, with as few changes as possible, so that it can be undone."""
 
 import json
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ MOST_CELLS = 1_000
 
 
 def plain(view: LiveNotebook) -> Plain:
-    """The cells as proposals know them. All of them are compared at once, so there may not be too many."""
+    """The cells in the form in which proposals are compared. All are compared at once, so there may not be too many."""
     if view.cell_count > MOST_CELLS:
         raise LimitReached(
             f"{view.name} has {counted(view.cell_count, 'cell')}; changes are proposed for notebooks of at most {MOST_CELLS:,}; "
@@ -31,18 +31,18 @@ def plain(view: LiveNotebook) -> Plain:
             hint="Edit the notebook itself, without propose; running such a cell gives it an id of its own",
         )
     return tuple(
-        PlainCell(head.id, head.cell_type, head.source, _noted(view, index))
+        PlainCell(head.id, head.cell_type, head.source, _lasting_metadata(view, index))
         for index, head in enumerate(view.outline())
     )
 
 
-def _noted(view: LiveNotebook, index: int) -> str:
+def _lasting_metadata(view: LiveNotebook, index: int) -> str:
     metadata = metadata_of(view.shared_at(index))
     return metadata_text({key: value for key, value in metadata.items() if key not in PASSING})
 
 
 def check_recastable(view: LiveNotebook, changes: Sequence[CellChange]) -> None:
-    """Raise if one of these changes would take a cell from under its run, or change what is no text."""
+    """Raise if one of these changes would remove a cell that runs, or change a source that is not text."""
     for change in changes:
         if change.index is None:
             continue
@@ -52,40 +52,40 @@ def check_recastable(view: LiveNotebook, changes: Sequence[CellChange]) -> None:
             view.text_of(change.index)
 
 
-def recast(view: LiveNotebook, wanted: Plain, *, author: str, what: str) -> list[CellChange]:
-    """Make the notebook have these cells, each with the outputs and metadata it has here. What was done, which undo knows."""
-    changes = compare(plain(view), wanted)
+def recast(view: LiveNotebook, target: Plain, *, author: str, what: str) -> list[CellChange]:
+    """Make the notebook have these cells, each with its outputs and metadata in this notebook. Returns the changes, which can be undone."""
+    changes = compare(plain(view), target)
     if not changes:
         return changes
-    groups = _steps(view, changes)
+    step_groups = _steps(view, changes)
     with view.doc.transaction(origin=author):
         for change in changes:
             if change.after is not None and change.index is not None and change.before != change.after:
                 set_text(view.text_of(change.index), change.after.source)
                 put_entries(view.shared_at(change.index), _entries(change))
-        lifted = {change.id: _lifted(view, change) for change in changes if not change.in_place}
-        view.remove(sorted(change.index for change in changes if change.id in lifted and change.index is not None))
-        for index, cell in enumerate(wanted):
-            if cell.id in lifted:
-                view.put(index, [lifted[cell.id]])
-    for steps in groups:
+        placed = {change.id: _placed_cell(view, change) for change in changes if not change.in_place}
+        view.remove(sorted(change.index for change in changes if change.id in placed and change.index is not None))
+        for index, cell in enumerate(target):
+            if cell.id in placed:
+                view.put(index, [placed[cell.id]])
+    for steps in step_groups:
         view.history.add(author, what, steps)
     return changes
 
 
 def _entries(change: CellChange) -> JsonObject:
-    """The metadata that changes, as entries to set; None takes one away."""
+    """The metadata that changes, as entries to set; None removes an entry."""
     before: JsonObject = json.loads(change.before.metadata if change.before else NO_METADATA)
     after: JsonObject = json.loads(change.after.metadata if change.after else NO_METADATA)
     return {key: after.get(key) for key in before | after if before.get(key) != after.get(key)}
 
 
-def _lifted(view: LiveNotebook, change: CellChange) -> JsonObject:
-    """A cell that is put where it was not, as JSON."""
+def _placed_cell(view: LiveNotebook, change: CellChange) -> JsonObject:
+    """The JSON of a cell that is new, moved or retyped, and therefore put into the notebook as a whole."""
     if change.index is None and change.after is not None:
-        known = change.after.cell_type in list(CellType)
-        made = NewCell(change.after.source, CellType(change.after.cell_type) if known else CellType.RAW)
-        cell = new_cell_json(made, ())
+        has_known_type = change.after.cell_type in list(CellType)
+        cell_type = CellType(change.after.cell_type) if has_known_type else CellType.RAW
+        cell = new_cell_json(NewCell(change.after.source, cell_type), ())
         return {**cell, "id": change.id, "metadata": with_entries(cell["metadata"], _entries(change))}
     cell = to_json(view.shared_at(change.index or 0))
     if "retyped" not in change.kinds or change.after is None:
@@ -94,7 +94,7 @@ def _lifted(view: LiveNotebook, change: CellChange) -> JsonObject:
 
 
 def _steps(view: LiveNotebook, changes: Sequence[CellChange]) -> list[list[Step]]:
-    """For undo: what went, what changed, what moved, what came, each to be taken back by itself and from the last on."""
+    """The steps for undo: removed, changed, moved, inserted cells. Undo takes back each group by itself, the last one first."""
     ids = view.ids
     removed: list[tuple[CellPlace, JsonObject]] = []
     texts: list[Step] = []
@@ -116,11 +116,11 @@ def _steps(view: LiveNotebook, changes: Sequence[CellChange]) -> list[list[Step]
             texts.append(Remarked(change.id, {key: now.get(key) for key in after}, after))
         if change.moved:
             moved.append((change.id, place))
-    came = tuple((change.id, change.after.source) for change in changes if change.after and change.before is None)
-    moved.sort(key=lambda one: one[1].index)
+    inserted = tuple((change.id, change.after.source) for change in changes if change.after and change.before is None)
+    moved.sort(key=lambda cell: cell[1].index)
     return [
         [Removed(tuple(removed))] if removed else [],
         texts,
         [Moved(tuple(moved))] if moved else [],
-        [Inserted(came)] if came else [],
+        [Inserted(inserted)] if inserted else [],
     ]

@@ -1,4 +1,4 @@
-"""Replacing literal text in cells: in one, or wherever it is in the notebook."""
+"""Replacing literal text in one cell, or wherever it is in the notebook."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,34 +38,36 @@ def replace_in_all(view: LiveNotebook, old: str, new: str, *, every: bool, autho
     """Replace text in whichever cells have it, as one edit; it must occur once in the notebook, unless `every`."""
     checked_source(new)
     planned = [
-        (index, view.head(index).source, made)
+        (index, view.head(index).source, changes)
         for index in range(view.cell_count)
-        if view.is_proper(index) and (made := replacements(view.head(index).source, old, new))
+        if view.is_proper(index) and (changes := replacements(view.head(index).source, old, new))
     ]
-    changed = [ReplacedText(index, source, changed_text(source, made), len(made)) for index, source, made in planned]
-    _check(view, old, changed, every=every)
+    replaced = [
+        ReplacedText(index, source, changed_text(source, changes), len(changes)) for index, source, changes in planned
+    ]
+    _check(view, old, replaced, every=every)
     with view.doc.transaction(origin=author):
-        for index, source, made in planned:
-            apply(view.text_of(index), source, made)
-    steps = [Rewritten(view.id_at(one.index), one.before, one.after) for one in changed]
+        for index, source, changes in planned:
+            apply(view.text_of(index), source, changes)
+    steps = [Rewritten(view.id_at(cell.index), cell.before, cell.after) for cell in replaced]
     view.history.add(author, f"replace text in {counted(len(steps), 'cell')}", steps)
-    view.note_touched([view.id_at(one.index) for one in changed])
-    return changed
+    view.note_touched([view.id_at(cell.index) for cell in replaced])
+    return replaced
 
 
-def _check(view: LiveNotebook, old: str, changed: Sequence[ReplacedText], *, every: bool) -> None:
-    """Raise unless the text is there, and once, or every occurrence is meant."""
+def _check(view: LiveNotebook, old: str, replaced: Sequence[ReplacedText], *, every: bool) -> None:
+    """Raise unless the text occurs, and only once unless `every`."""
     if not old:
         raise InvalidArgument("the text to replace is empty", hint="Give the text that is there now")
-    if not changed:
+    if not replaced:
         raise NotFound(
             "the text is in no cell; nothing was changed", hint="search_nbs finds text; it must match exactly"
         )
-    total = sum(one.count for one in changed)
+    total = sum(cell.count for cell in replaced)
     if total > 1 and not every:
-        where = ", ".join(f"{view.id_at(one.index)} (index {one.index})" for one in changed[:NAMED])
-        more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
+        named = ", ".join(f"{view.id_at(cell.index)} (index {cell.index})" for cell in replaced[:NAMED])
+        more = f" and {len(replaced) - NAMED} more" if len(replaced) > NAMED else ""
         raise InvalidArgument(
-            f"the text is {total} times in {counted(len(changed), 'cell')}: {where}{more}; nothing was changed",
+            f"the text is {total} times in {counted(len(replaced), 'cell')}: {named}{more}; nothing was changed",
             hint="name the cell, or give replace_all",
         )

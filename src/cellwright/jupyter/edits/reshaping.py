@@ -1,7 +1,7 @@
-"""Cells copied, split and joined. Each is one step for its author's undo."""
+"""Copying, splitting and joining cells. Each is one step for its author's undo."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from cellwright.core.errors import InvalidArgument
@@ -20,7 +20,7 @@ from cellwright.notebook.textdiff import TextChange, apply, changed_text
 def copied(
     view: LiveNotebook, ranges: Sequence[CellRange], *, outputs: bool, expect: Mapping[str, str] | None = None
 ) -> list[JsonObject]:
-    """Cells as JSON, to be pasted somewhere. Without their outputs they are as if they had never run."""
+    """Cells as JSON, to be pasted somewhere. Without their outputs they look as if they had never run."""
     indexes = view.resolve(ranges)
     check_count(len(indexes))
     view.check_revisions(indexes, expect)
@@ -35,17 +35,23 @@ def _copy(cell: JsonObject, *, outputs: bool) -> JsonObject:
 
 
 def paste(view: LiveNotebook, position: int, cells: Sequence[JsonObject], *, author: str) -> list[str]:
-    """Copies of cells, with ids of their own, before the cell at `position`; -1 appends. Their ids."""
-    place = insert_position(view.cell_count, position)
-    taken = set(view.ids)
-    copies: list[JsonObject] = []
-    for cell in cells:
-        copies.append({**cell, "id": new_id(taken)})
-        taken.add(str(copies[-1]["id"]))
+    """Insert copies of cells, with ids of their own, before the cell at `position`; -1 appends. Returns their ids."""
+    index = insert_position(view.cell_count, position)
+    copies = _with_new_ids(view, cells)
     with view.doc.transaction(origin=author):
-        view.put(place, copies)
+        view.put(index, copies)
     view.history.add(author, f"copy {counted(len(copies), 'cell')}", [_inserted(copies)] if copies else [])
     return view.note_touched([str(cell["id"]) for cell in copies])
+
+
+def _with_new_ids(view: LiveNotebook, cells: Iterable[JsonObject]) -> list[JsonObject]:
+    used_ids = set(view.ids)
+    copies: list[JsonObject] = []
+    for cell in cells:
+        cell_id = new_id(used_ids)
+        used_ids.add(cell_id)
+        copies.append({**cell, "id": cell_id})
+    return copies
 
 
 def split(
@@ -56,11 +62,14 @@ def split(
     expect: Mapping[str, str] | None = None,
     author: str,
 ) -> list[str]:
-    """A new cell from each of these lines on, counted from 1. The first part stays the cell that it was; outputs go with the last.
+    """Split a cell before each of these lines, counted from 1. The first part stays the same cell; outputs go with the last.
 
-    The ids of all parts.
+    Returns the ids of all parts.
     """
-    index = _one(view, ranges)
+    indexes = view.resolve(ranges)
+    if len(indexes) != 1:
+        raise InvalidArgument(f"one cell is split at a time, {len(indexes)} were named", hint="Leave lines out to join")
+    index = indexes[0]
     view.check_revisions([index], expect)
     view.check_idle([index])
     head = view.head(index)
@@ -68,75 +77,64 @@ def split(
     parts = _parts(head.source, lines)
     text = view.text_of(index)
     cell_id = view.own_ids([index], author=author)[0]
-    made = _pieces(view, view.json_at(index), parts[1:])
-    steps: list[Step] = [Rewritten(cell_id, head.source, parts[0]), *_cleared(view, index), _inserted(made)]
+    cell = view.json_at(index)
+    pieces = (
+        {**_copy(cell, outputs=number == len(parts)), "source": source} for number, source in enumerate(parts[1:], 2)
+    )
+    new_cells = _with_new_ids(view, pieces)
+    steps: list[Step] = [Rewritten(cell_id, head.source, parts[0]), *_cleared(view, index), _inserted(new_cells)]
     with view.doc.transaction(origin=author):
         apply(text, head.source, [TextChange(len(parts[0]), len(head.source), "")])
         view.clear_at([index])
-        view.put(index + 1, made)
+        view.put(index + 1, new_cells)
     view.history.add(author, f"split a cell into {len(parts)}", steps)
-    return view.note_touched([cell_id, *(str(piece["id"]) for piece in made)])
-
-
-def _one(view: LiveNotebook, ranges: Sequence[CellRange]) -> int:
-    indexes = view.resolve(ranges)
-    if len(indexes) != 1:
-        raise InvalidArgument(f"one cell is split at a time, {len(indexes)} were named", hint="Leave lines out to join")
-    return indexes[0]
+    return view.note_touched([cell_id, *(str(cell["id"]) for cell in new_cells)])
 
 
 def _parts(source: str, lines: Sequence[int]) -> list[str]:
-    """The text before each of these lines, each without the newline at its end: that is now the end of a cell."""
-    starts = [0, *(found.end() for found in re.finditer("\n", source))]
-    wanted = sorted(set(lines))
-    if wanted[0] < 2 or wanted[-1] > len(starts):  # noqa: PLR2004 - a cell begins with line 1 already
-        at = wanted[0] if wanted[0] < 2 else wanted[-1]  # noqa: PLR2004
+    """The source, cut before each of these lines. Each part is without the newline at its end, where its cell now ends."""
+    starts = [0, *(newline.end() for newline in re.finditer("\n", source))]
+    first_lines = sorted(set(lines))
+    if first_lines[0] < 2 or first_lines[-1] > len(starts):  # noqa: PLR2004 - a cell begins with line 1 already
+        line = first_lines[0] if first_lines[0] < 2 else first_lines[-1]  # noqa: PLR2004
         raise InvalidArgument(
-            f"the cell cannot be split before line {at}: it has {counted(len(starts), 'line')}",
+            f"the cell cannot be split before line {line}: it has {counted(len(starts), 'line')}",
             hint="Lines count from 1; name the lines with which the new cells begin",
         )
-    cuts = [0, *(starts[line - 1] for line in wanted), len(source)]
-    pieces = [source[start:end] for start, end in pairwise(cuts)]
-    return [*(piece.removesuffix("\n").removesuffix("\r") for piece in pieces[:-1]), pieces[-1]]
-
-
-def _pieces(view: LiveNotebook, cell: JsonObject, sources: Sequence[str]) -> list[JsonObject]:
-    taken = set(view.ids)
-    made: list[JsonObject] = []
-    for number, source in enumerate(sources, 1):
-        bare = _copy(cell, outputs=number == len(sources))
-        made.append({**bare, "id": new_id(taken), "source": source})
-        taken.add(str(made[-1]["id"]))
-    return made
+    cuts = [0, *(starts[line - 1] for line in first_lines), len(source)]
+    parts = [source[start:end] for start, end in pairwise(cuts)]
+    return [*(part.removesuffix("\n").removesuffix("\r") for part in parts[:-1]), parts[-1]]
 
 
 def join(
     view: LiveNotebook, ranges: Sequence[CellRange], *, expect: Mapping[str, str] | None = None, author: str
 ) -> tuple[str, list[str]]:
-    """Neighbouring cells of one type become the first of them, a newline between each. Its id, and those of the others, which go."""
+    """Join neighbouring cells of one type into the first of them, a newline between each. Returns its id, and the removed ids."""
     indexes = view.resolve(ranges)
     check_changed(len(indexes))
     view.check_revisions(indexes, expect)
     _check_joinable(view, indexes)
     first, others = indexes[0], indexes[1:]
-    shown = ShownText(view.head(first).source)
-    added = "".join(f"\n{ShownText(view.head(index).source).shown}" for index in others)
-    made = [TextChange(len(shown.text), len(shown.text), shown.adapted(added))]
-    joined = checked_source(changed_text(shown.text, made))
-    attached = _attachments(view, indexes)
+    source = ShownText(view.head(first).source)
+    added_text = "".join(f"\n{ShownText(view.head(index).source).shown}" for index in others)
+    changes = [TextChange(len(source.text), len(source.text), source.adapted(added_text))]
+    joined = checked_source(changed_text(source.text, changes))
+    attachments = _attachments(view, indexes)
     cell_id = view.own_ids([first], author=author)[0]
-    gone = tuple((CellPlace(view.id_at(index - 1), index), view.json_at(index)) for index in others)
-    # Where attachments come along, only the whole cell says how it was.
-    was = Retyped(cell_id, view.json_at(first), joined) if attached else Rewritten(cell_id, shown.text, joined)
-    steps: list[Step] = [was, *_cleared(view, first), Removed(gone)]
+    removed = tuple((CellPlace(view.id_at(index - 1), index), view.json_at(index)) for index in others)
+    # Where attachments are added, undo needs the whole cell as it was.
+    rewritten = (
+        Retyped(cell_id, view.json_at(first), joined) if attachments else Rewritten(cell_id, source.text, joined)
+    )
+    steps: list[Step] = [rewritten, *_cleared(view, first), Removed(removed)]
     with view.doc.transaction(origin=author):
-        apply(view.text_of(first), shown.text, made)
-        if attached:
-            view.shared_at(first)["attachments"] = attached
+        apply(view.text_of(first), source.text, changes)
+        if attachments:
+            view.shared_at(first)["attachments"] = attachments
         view.clear_at([first])
         view.remove(others)
     view.history.add(author, f"join {counted(len(indexes), 'cell')}", steps)
-    return view.note_touched([cell_id])[0], [str(cell.get("id", "")) for _, cell in gone]
+    return view.note_touched([cell_id])[0], [str(cell.get("id", "")) for _, cell in removed]
 
 
 def _check_joinable(view: LiveNotebook, indexes: Sequence[int]) -> None:
@@ -158,10 +156,10 @@ def _check_joinable(view: LiveNotebook, indexes: Sequence[int]) -> None:
 
 
 def _attachments(view: LiveNotebook, indexes: Sequence[int]) -> JsonObject:
-    """The attachments of all these cells, if others than the first have any: they are found by name, so names must not meet."""
-    each = [view.cell_at(index).attachments for index in indexes]
+    """The attachments of all these cells; empty if only the first has any. They are found by name, so no two may share a name."""
+    by_cell = [view.cell_at(index).attachments for index in indexes]
     merged: JsonObject = {}
-    for attachments in each if any(each[1:]) else ():
+    for attachments in by_cell if any(by_cell[1:]) else ():
         for name, attachment in attachments.items():
             if merged.setdefault(name, attachment) != attachment:
                 raise InvalidArgument(
@@ -172,7 +170,7 @@ def _attachments(view: LiveNotebook, indexes: Sequence[int]) -> JsonObject:
 
 
 def _cleared(view: LiveNotebook, index: int) -> list[Cleared]:
-    """For undo: the outputs that the cell is about to lose, if it has any."""
+    """The step for undo that restores the outputs which the cell is about to lose, if it has any."""
     step = view.outputs_at(index)
     return [] if step is None else [step]
 

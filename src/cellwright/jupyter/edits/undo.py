@@ -1,4 +1,4 @@
-"""Taking back an agent's own edit: by the reverse edit, made on the notebook as it is now."""
+"""Undoing an agent's own edit, by making the reverse edit on the notebook as it is now."""
 
 from collections.abc import Collection, Sequence
 from typing import cast
@@ -27,33 +27,36 @@ from cellwright.notebook.textdiff import TextChange, apply, changes, difference,
 
 
 def undo(notebook: LiveNotebook, author: str = AGENT) -> EditGroup:
-    """Take back the last edit of `author`. What others did since stays; where it cannot, Conflict, and nothing is changed."""
+    """Take back the last edit of `author`. Later edits of others stay; where they could not, raise Conflict and change nothing."""
     group = notebook.history.last_of(author)
     if group is None:
         raise NotFound(
             "there is no edit of yours to take back in this notebook",
             hint="edits of people, and of before a restart, are not taken back here",
         )
-    came = {cell_id for step in group.steps if isinstance(step, Inserted) for cell_id, _ in step.cells}
+    inserted_ids = {cell_id for step in group.steps if isinstance(step, Inserted) for cell_id, _ in step.cells}
     for step in group.steps:
-        _check(notebook, step, came)
+        _check(notebook, step, inserted_ids)
     for step in reversed(group.steps):
-        # Each by itself: where cells are is known again only after a transaction.
+        # Each step has its own transaction: only after it are the positions of cells known again.
         with notebook.doc.transaction(origin=author):
             _take_back(notebook, step)
     notebook.history.forget(group)
     return group
 
 
-def _check(notebook: LiveNotebook, step: Step, came: Collection[str]) -> None:
-    """Raise if the step cannot be taken back without touching somebody's later work. `came` are cells that go before it is."""
+def _check(notebook: LiveNotebook, step: Step, inserted_ids: Collection[str]) -> None:
+    """Raise if the step cannot be taken back without touching somebody's later work.
+
+    `inserted_ids` are the cells that the whole group inserted, and that are removed before this step is taken back.
+    """
     match step:
         case Inserted(cells):
             for cell_id, source in cells:
                 _check_source(notebook, cell_id, source)
         case Removed(cells):
             ids = [str(cell.get("id", "")) for _, cell in cells]
-            _check_absent(notebook, [cell_id for cell_id in ids if cell_id not in came])
+            _check_absent(notebook, [cell_id for cell_id in ids if cell_id not in inserted_ids])
         case Rewritten():
             _reverse(notebook, step)
         case Retyped(cell_id, _, after_source):
@@ -72,10 +75,10 @@ def _check(notebook: LiveNotebook, step: Step, came: Collection[str]) -> None:
 
 
 def _check_absent(notebook: LiveNotebook, ids: Sequence[str]) -> None:
-    again = {cell_id for cell_id in ids if cell_id}.intersection(notebook.ids)
-    if again:
+    present = {cell_id for cell_id in ids if cell_id}.intersection(notebook.ids)
+    if present:
         raise Conflict(
-            f"there is a cell with id {min(again)} again; nothing was taken back",
+            f"there is a cell with id {min(present)} again; nothing was taken back",
             hint="read the notebook and make the change by hand",
         )
 
@@ -100,17 +103,17 @@ def _check_metadata(notebook: LiveNotebook, cell_id: str, entries: JsonObject) -
 
 
 def _reverse(notebook: LiveNotebook, step: Rewritten) -> tuple[int, str, list[TextChange]]:
-    """Where and how to undo a change of source, around what others typed since."""
+    """How to undo a change of source around later edits of others: the cell's index, its source now, and the text changes."""
     index = notebook.index_of(step.cell_id)
     now = notebook.head(index).source
-    moved = rebase(changes(step.after, step.before), changes(step.after, now))
-    if moved is None:
+    reverse_changes = rebase(changes(step.after, step.before), changes(step.after, now))
+    if reverse_changes is None:
         raise Conflict(
             f"cell {step.cell_id} was changed since, at the place of your edit; nothing was taken back",
             details={"cell_id": step.cell_id, "diff": difference(step.after, now)},
             hint="read the cell and change it with edit_nb_cell",
         )
-    return index, now, moved
+    return index, now, reverse_changes
 
 
 def _take_back(notebook: LiveNotebook, step: Step) -> None:
@@ -120,8 +123,8 @@ def _take_back(notebook: LiveNotebook, step: Step) -> None:
         case Removed(cells):
             _put_back(notebook, list(notebook.ids), cells)
         case Rewritten():
-            index, now, moved = _reverse(notebook, step)
-            apply(notebook.text_of(index), now, moved)
+            index, now, reverse_changes = _reverse(notebook, step)
+            apply(notebook.text_of(index), now, reverse_changes)
         case Retyped(cell_id, before):
             notebook.put_over(notebook.index_of(cell_id), before)
         case Moved(cells):
@@ -135,14 +138,14 @@ def _take_back(notebook: LiveNotebook, step: Step) -> None:
 
 
 def _move_back(notebook: LiveNotebook, cells: tuple[tuple[str, CellPlace], ...]) -> None:
-    moved = {cell_id for cell_id, _ in cells}
-    taken = [(place, to_json(notebook.shared_cell(cell_id))) for cell_id, place in cells]
-    notebook.remove(sorted(notebook.index_of(cell_id) for cell_id in moved))
-    _put_back(notebook, [cell_id for cell_id in notebook.ids if cell_id not in moved], taken)
+    moved_ids = {cell_id for cell_id, _ in cells}
+    moved_cells = [(place, to_json(notebook.shared_cell(cell_id))) for cell_id, place in cells]
+    notebook.remove(sorted(notebook.index_of(cell_id) for cell_id in moved_ids))
+    _put_back(notebook, [cell_id for cell_id in notebook.ids if cell_id not in moved_ids], moved_cells)
 
 
 def _put_back(notebook: LiveNotebook, ids: list[str], cells: Sequence[tuple[CellPlace, JsonObject]]) -> None:
-    """Each cell after the one it followed. `ids` is followed by hand: the notebook's own list waits for the transaction."""
+    """Put each cell after the one it followed. `ids` is updated by hand: the notebook's own list is only after the transaction."""
     for place, cell in cells:
         if place.after is None:
             index = 0

@@ -1,4 +1,4 @@
-"""New files and folders, with the folders above them made on the way. What fails leaves nothing behind."""
+"""New files and folders, with the folders above them made on the way. A failure leaves nothing behind."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ class CreatedFile:
 
 
 async def create(documents: Documents, path: DocPath, kind: FileKind, content: object = None) -> CreatedFile:
-    """Make a file or folder, and the folders above it that are missing. Conflict if there is one under this path."""
+    """Make a file or folder, and the missing folders above it. Raises Conflict if the path is taken."""
     folders = await make_folders(documents, path.parent)
     try:
         info = await documents.create(path, kind, content)
     except UnknownOutcome:
-        # It may be there, or come yet: the folders stay for it.
+        # The file may be there, or still come: the folders stay for it.
         raise
     except CellwrightError:
         await _remove_empty(documents, folders)
@@ -38,39 +38,39 @@ async def create(documents: Documents, path: DocPath, kind: FileKind, content: o
 
 
 async def make_folders(documents: Documents, folder: DocPath | None) -> list[DocPath]:
-    """Make a folder with those above it, as far as they are missing. Those that were made, outermost first."""
+    """Make a folder and those above it, as far as they are missing. Returns the new folders, outermost first."""
     missing = await _missing(documents, folder)
     if len(missing) > MOST_FOLDERS:
         raise LimitReached(
             f"{missing[-1]} needs {counted(len(missing), 'new folder')}; at most {MOST_FOLDERS} are made at once",
             hint="Choose a path that is less deep",
         )
-    made: list[DocPath] = []
-    for place in missing:
+    new_folders: list[DocPath] = []
+    for path in missing:
         try:
-            await documents.create(place, FileKind.DIRECTORY)
+            await documents.create(path, FileKind.DIRECTORY)
         except Conflict:
-            # Somebody else made it meanwhile: it is theirs, and there.
-            if not await _is_folder(documents, place):
+            # Somebody else made the folder meanwhile: it is there, and not ours.
+            if not await _is_folder(documents, path):
                 raise
         except CellwrightError:
-            await _remove_empty(documents, made)
+            await _remove_empty(documents, new_folders)
             raise
         else:
-            made.append(place)
-    return made
+            new_folders.append(path)
+    return new_folders
 
 
 async def _missing(documents: Documents, folder: DocPath | None) -> list[DocPath]:
     """This folder and those above it that are not there, outermost first."""
-    places: list[DocPath] = []
+    folders: list[DocPath] = []
     while folder is not None:
-        places.insert(0, folder)
+        folders.insert(0, folder)
         folder = folder.parent
-    # From outside in: asked about something inside of a file, Jupyter fails.
-    while places and await _is_folder(documents, places[0]):
-        places.pop(0)
-    return places
+    # From the outermost on: Jupyter fails for a path that leads through a file.
+    while folders and await _is_folder(documents, folders[0]):
+        folders.pop(0)
+    return folders
 
 
 async def _is_folder(documents: Documents, path: DocPath) -> bool:
@@ -84,14 +84,14 @@ async def _is_folder(documents: Documents, path: DocPath) -> bool:
 
 
 async def _remove_empty(documents: Documents, folders: Sequence[DocPath]) -> None:
-    """Take back folders that were made for something that did not come. Who else put something there keeps it."""
+    """Remove folders that were made for a file that could not be made. A folder in which somebody put something stays."""
     for folder in reversed(folders):
         try:
             if await documents.folder(folder):
                 return
             await documents.delete(folder)
         except CellwrightError:
-            # An empty folder is in nobody's way: why the file could not be made is what counts.
+            # An empty folder is in nobody's way. The caller should learn why the file could not be made.
             return
 
 
@@ -101,10 +101,10 @@ def new_notebook(cells: Sequence[NewCell], kernelspec: Mapping[str, str] | None)
     As JupyterLab makes it: a server that shares documents adds that cell anyway.
     """
     check_count(len(cells))
-    made: list[JsonObject] = []
-    taken: set[str] = set()
+    new_cells: list[JsonObject] = []
+    used_ids: set[str] = set()
     for cell in cells or (NewCell(""),):
-        made.append(new_cell_json(cell, taken))
-        taken.add(str(made[-1]["id"]))
+        new_cells.append(new_cell_json(cell, used_ids))
+        used_ids.add(str(new_cells[-1]["id"]))
     metadata: JsonObject = {} if kernelspec is None else {"kernelspec": dict(kernelspec)}
-    return {"cells": made, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return {"cells": new_cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}

@@ -1,7 +1,7 @@
-"""A Jupyter server of which only what may be read is read: whatever uses it, by whichever way it is reached.
+"""A Jupyter server through which private and secret files cannot be read, whoever uses it and however it is reached.
 
-Where the server's root is on this machine, links are resolved before anything is asked for: what counts is where they lead. Of a server
-far away only names are known, and its own folders are not ours to know.
+Where the server's root is on this machine, links are resolved before every request: what counts is where they lead. Of a remote
+server only names are known; where its folders lie is none of our business.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ from cellwright.jupyter.server.connect import FoundServer
 from cellwright.system.reach import Reach, names_private
 
 
-def guarded(found: FoundServer, reach: Reach) -> FoundServer:
-    """The same connection, through which nothing private or secret can be had."""
-    return replace(found, jupyter=GuardedJupyter(found.jupyter, reach, found.root))
+def guarded(server: FoundServer, reach: Reach) -> FoundServer:
+    """The same connection, but without access to anything private or secret."""
+    return replace(server, jupyter=GuardedJupyter(server.jupyter, reach, server.root))
 
 
 class GuardedJupyter:
@@ -55,7 +55,7 @@ class GuardedJupyter:
 
 
 class GuardedDocuments:
-    """Documents of which only what may be read is read."""
+    """Documents, each checked before it is read."""
 
     def __init__(self, documents: Documents, reach: Reach, root: Path | None) -> None:
         """`root` is the server's root, if it is a folder of this machine."""
@@ -66,25 +66,24 @@ class GuardedDocuments:
 
     # -- what may be read ------------------------------------------------------------------------------------------------------
 
-    async def _readable(self, path: DocPath) -> None:
-        """SecretFile unless the contents may be read."""
-        await asyncio.to_thread(self._check_readable, path)
+    async def _check_readable(self, path: DocPath) -> None:
+        """Raise SecretFile unless the contents may be read."""
 
-    def _check_readable(self, path: DocPath) -> None:
-        real = self._real(path)
-        self._reach.check(path.text, real or "", path.text, *((self._inside(real),) if real else ()))
+        def check() -> None:
+            real = self._real(path)
+            # Only the names below the root count: those of the folders above it say nothing.
+            inside = (real.removeprefix(f"{self._root}/").replace(os.sep, "/"),) if real else ()
+            self._reach.check(path.text, real or "", path.text, *inside)
 
-    async def _public(self, *paths: DocPath | None) -> None:
-        """SecretFile for what lies in a private place."""
-        for path in paths:
-            if path is not None and self._root is not None:
-                await asyncio.to_thread(self._check_public, path)
+        await asyncio.to_thread(check)
 
-    def _check_public(self, path: DocPath) -> None:
-        self._reach.check_public(path.text, self._real(path) or "")
+    async def _check_public(self, path: DocPath | None) -> None:
+        """Raise SecretFile if the path lies in a private place."""
+        if path is not None and self._root is not None:
+            await asyncio.to_thread(lambda: self._reach.check_public(path.text, self._real(path) or ""))
 
-    async def _whole(self, path: DocPath) -> None:
-        """SecretFile for a folder with a private place in it: what is moved would be private no longer."""
+    async def _check_movable(self, path: DocPath) -> None:
+        """Raise SecretFile for a folder with a private place in it: moved elsewhere, its files would no longer be private."""
         real = await asyncio.to_thread(self._real, path)
         if real and self._reach.private_below(real):
             raise SecretFile(
@@ -96,15 +95,11 @@ class GuardedDocuments:
         """Where the path leads, links resolved; None on a server that is elsewhere."""
         return os.path.realpath(f"{self._root}/{path}") if self._root is not None else None
 
-    def _inside(self, real: str) -> str:
-        """A path as its names are judged: those of the folders above the root say nothing."""
-        return real.removeprefix(f"{self._root}/").replace(os.sep, "/")
-
-    def _shown(self, found: FoundFiles) -> FoundFiles:
-        """What was found, without what lies in private places."""
+    def _without_private(self, files: FoundFiles) -> FoundFiles:
+        """The files without those in private places."""
         if not self._private:
-            return found
-        return FoundList([one for one in found if not self._is_private(one.path)], complete=found.complete)
+            return files
+        return FoundList([file for file in files if not self._is_private(file.path)], complete=files.complete)
 
     def _is_private(self, path: str) -> bool:
         names = path.split("/")
@@ -127,57 +122,57 @@ class GuardedDocuments:
         return await self._documents.live(now=now)
 
     async def join(self, path: DocPath, kind: RoomKind) -> RoomAccess:
-        await self._readable(path)
+        await self._check_readable(path)
         return await self._documents.join(path, kind)
 
     async def stat(self, path: DocPath, *, with_hash: bool = False) -> FileInfo:
-        await self._public(path)
+        await self._check_public(path)
         return await self._documents.stat(path, with_hash=with_hash)
 
     async def read(self, path: DocPath, kind: FileKind) -> FileContent:
-        await self._readable(path)
+        await self._check_readable(path)
         return await self._documents.read(path, kind)
 
     async def write(self, path: DocPath, kind: FileKind, content: object, *, expect: FileInfo | None) -> FileInfo:
-        await self._public(path)
+        await self._check_public(path)
         return await self._documents.write(path, kind, content, expect=expect)
 
     async def create(self, path: DocPath, kind: FileKind, content: object = None) -> FileInfo:
-        await self._public(path)
+        await self._check_public(path)
         return await self._documents.create(path, kind, content)
 
     async def rename(self, path: DocPath, new_path: DocPath) -> FileInfo:
-        await self._readable(path)
-        await self._whole(path)
-        await self._public(new_path)
+        await self._check_readable(path)
+        await self._check_movable(path)
+        await self._check_public(new_path)
         return await self._documents.rename(path, new_path)
 
     async def copy(self, path: DocPath, copy_path: DocPath) -> FileInfo:
-        await self._readable(path)
-        await self._public(copy_path)
+        await self._check_readable(path)
+        await self._check_public(copy_path)
         return await self._documents.copy(path, copy_path)
 
     async def delete(self, path: DocPath) -> None:
-        await self._public(path)
-        await self._whole(path)
+        await self._check_public(path)
+        await self._check_movable(path)
         await self._documents.delete(path)
 
     async def folder(self, folder: DocPath | None) -> Sequence[FileInfo]:
-        await self._public(folder)
+        await self._check_public(folder)
         return [info for info in await self._documents.folder(folder) if not self._is_private(info.path)]
 
     async def walk(self, folder: DocPath | None) -> Sequence[FileInfo]:
-        await self._public(folder)
+        await self._check_public(folder)
         return [info for info in await self._documents.walk(folder) if not self._is_private(info.path)]
 
     async def find(self, folder: DocPath | None, suffix: str = "") -> FoundFiles:
-        await self._public(folder)
-        return self._shown(await self._documents.find(folder, suffix))
+        await self._check_public(folder)
+        return self._without_private(await self._documents.find(folder, suffix))
 
     async def listing(self, folder: DocPath | None, suffix: str = "", *, refresh: bool = False) -> FileListing:
-        await self._public(folder)
+        await self._check_public(folder)
         listing = await self._documents.listing(folder, suffix, refresh=refresh)
-        return replace(listing, files=self._shown(listing.files)) if self._private else listing
+        return replace(listing, files=self._without_private(listing.files)) if self._private else listing
 
-    async def describe(self, found: Sequence[FoundFile]) -> Sequence[FileInfo]:
-        return await self._documents.describe(found)
+    async def describe(self, files: Sequence[FoundFile]) -> Sequence[FileInfo]:
+        return await self._documents.describe(files)

@@ -1,4 +1,4 @@
-"""Files whose writing broke off, as on a full disk: the same call can be made once more, and does not meet its own remains."""
+"""Files whose writing broke off, as on a full disk: what is left of them must not stand in the way of a second attempt."""
 
 from datetime import datetime
 from typing import Protocol
@@ -12,7 +12,7 @@ REMEMBERED = 1_000
 
 
 class Files(Protocol):
-    """What is needed of the files of a server."""
+    """The methods of a server's files that are used here."""
 
     async def stat(self, path: DocPath, *, with_hash: bool = False) -> FileInfo: ...
     async def read(self, path: DocPath, kind: FileKind) -> FileContent: ...
@@ -20,19 +20,19 @@ class Files(Protocol):
 
 
 class HalfMade:
-    """The remains of failed creations: removed, or where the server cannot do that, known again."""
+    """The remains of failed creations: removed, or remembered where the server cannot remove them."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._left: dict[str, tuple[int | None, datetime]] = {}
+        self._remains: dict[str, tuple[int | None, datetime]] = {}
 
     async def is_left(self, path: DocPath) -> bool:
-        """Whether what is there is what a failed creation left, and nobody has touched it since."""
-        known = self._left.pop(path.text, None)
-        return known is not None and known == _mark(await self._files.stat(path))
+        """Whether a failed creation left this file, and nobody has touched it since."""
+        mark = self._remains.pop(path.text, None)
+        return mark is not None and mark == _mark(await self._files.stat(path))
 
     async def after(self, path: DocPath, kind: FileKind, content: object, failure: CellwrightError) -> CellwrightError:
-        """Remove what a failed creation left of a file that was not there before. The failure, with what became of the file."""
+        """Remove what a failed creation left of a file that was not there before. Returns the failure, with the fate of the file."""
         if isinstance(failure, UnknownOutcome):
             return failure
         try:
@@ -44,9 +44,9 @@ class HalfMade:
         try:
             await self._files.delete(path)
         except CellwrightError:
-            # A server that would put it into the trash needs room for that, too.
-            if len(self._left) < REMEMBERED:
-                self._left[path.text] = _mark(info)
+            # A server that moves files to the trash needs space for that, too.
+            if len(self._remains) < REMEMBERED:
+                self._remains[path.text] = _mark(info)
             outcome = f"an unfinished {path} is left, which the same call replaces"
         else:
             outcome = f"nothing is left of {path}"
@@ -54,15 +54,14 @@ class HalfMade:
         return type(failure)(f"{failure.message}; {outcome}", hint=hint, details=failure.details)
 
     async def _is_half(self, info: FileInfo, path: DocPath, kind: FileKind, content: object) -> bool:
-        """Whether the file has a part of this content and nothing else. One that somebody else made meanwhile is not ours."""
+        """Whether the file has a part of this content and nothing else. A file that somebody else made meanwhile is not ours."""
         if not info.size:
             return content != ""
         try:
-            found = (await self._files.read(path, kind)).content
+            text = joined((await self._files.read(path, kind)).content)
         except InvalidArgument:
             # A notebook that breaks off is no JSON.
             return kind is FileKind.NOTEBOOK
-        text = joined(found)
         return kind is FileKind.FILE and text != content and joined(content).startswith(text)
 
 

@@ -1,7 +1,7 @@
 """Listing a Jupyter server's files straight from the disk, when its root is on this machine.
 
-Folders are opened name by name from the root, and never through a link: whoever swaps a folder for a link to somewhere else while it is
-listed makes it vanish from the list, no more.
+Folders are opened name by name from the root, and never through a link: if somebody swaps a folder for a link while it is listed,
+the folder is missing from the list, and nothing worse happens.
 """
 
 import os
@@ -22,7 +22,7 @@ from cellwright.system.port import Beneath
 
 
 class Names(FoundFiles):
-    """Paths of files, by path, as what was found: ten thousand are found to show a hundred."""
+    """Found files of which only the paths are stored, in order: of ten thousand perhaps a hundred are shown."""
 
     def __init__(self, paths: list[str], folders: frozenset[str], *, complete: bool = True) -> None:
         self._paths = paths
@@ -45,26 +45,26 @@ class Names(FoundFiles):
         return FoundFile(path, FileKind.NOTEBOOK if path.endswith(".ipynb") else FileKind.FILE)
 
 
-def is_root(place: Path, told: datetime) -> bool:
-    """Whether `place` is the folder that a server has as its root, which it says was last changed at `told`.
+def is_root(folder: Path, last_modified: datetime) -> bool:
+    """Whether `folder` is the root of a server, given when that root was last modified according to the server.
 
-    Two folders do not share that to the microsecond.
+    No two folders share that to the microsecond.
     """
     try:
-        return _moment(place.stat().st_mtime) == told
+        return _moment(folder.stat().st_mtime) == last_modified
     except OSError:
         return False
 
 
 def leads_outside(root: Path, folder: DocPath | None) -> bool:
     """Whether a link takes `folder` out of the root. Then only the server may say what is there."""
-    return _really(root, folder) is None
+    return _resolved(root, folder) is None
 
 
 def walk_local(root: Path, folder: DocPath | None, suffix: str, at_most: int) -> FoundFiles:
-    """Files below `folder` whose names end with `suffix`, by path; with an empty suffix all, and folders too."""
-    start = _really(root, folder)
-    shown = f"{folder}/" if folder else ""
+    """Files below `folder` whose names end with `suffix`, by path; with an empty suffix all files, and folders too."""
+    start = _resolved(root, folder)
+    prefix = f"{folder}/" if folder else ""
     paths, folders, complete = None, list[str](), True
     if start is not None:
         with _opened(root) as base:
@@ -73,16 +73,16 @@ def walk_local(root: Path, folder: DocPath | None, suffix: str, at_most: int) ->
         raise NotFound(f"no folder {folder or '/'} on the Jupyter server", hint="list_documents shows what there is")
     if len(paths) > at_most:
         raise LimitReached(f"more than {at_most} files below {folder or '/'}", hint="List a folder further down")
-    if shown != start:
-        paths = [shown + path.removeprefix(start) for path in paths]
-        folders = [shown + path.removeprefix(start) for path in folders]
-    # One that no tool could ask for by its name must not end the list of all the others.
+    if prefix != start:
+        paths = [prefix + path.removeprefix(start) for path in paths]
+        folders = [prefix + path.removeprefix(start) for path in folders]
+    # A path that our tools do not accept must not spoil the list of all the others.
     paths = [path for path in paths if is_path(path)]
     paths.sort()
     return Names(paths, frozenset(() if suffix else folders), complete=complete)
 
 
-def _really(root: Path, folder: DocPath | None) -> str | None:
+def _resolved(root: Path, folder: DocPath | None) -> str | None:
     """Where the folder is below the root, with a slash at its end, once links are followed; None if outside."""
     if folder is None:
         return ""
@@ -98,9 +98,9 @@ def _really(root: Path, folder: DocPath | None) -> str | None:
 
 
 def _walk(base: Beneath, start: str, suffix: str, at_most: int) -> tuple[list[str] | None, list[str], bool]:
-    """Paths below `start`, which of them are folders, and whether that is all; no paths if there is no folder at the start.
+    """Paths below `start`, which of them are folders, and whether they are complete. The paths are None if there is no such folder.
 
-    What is nearest to the start comes first: a walk through a whole disk ends before it has seen everything.
+    The walk goes level by level, because on a large disk it ends before it has seen everything.
     """
     paths: list[str] = []
     folders: list[str] = []
@@ -112,25 +112,25 @@ def _walk(base: Beneath, start: str, suffix: str, at_most: int) -> tuple[list[st
             return paths, folders, False
         looked += 1
         prefix = pending.popleft()
-        found = _look(base, prefix, suffix)
-        if found is None:
+        names = _names_in(base, prefix, suffix)
+        if names is None:
             if prefix == start:
                 return None, [], True
-            # It went, or is a link by now, or the server cannot read it either.
+            # The folder is gone, or a link by now, or the server cannot read it either.
             continue
-        files, inner = found
-        files.sort()
-        inner.sort()
-        paths += [prefix + name for name in files]
-        folders += [prefix + name for name in inner]
-        pending += [f"{prefix}{name}/" for name in inner]
+        file_names, folder_names = names
+        file_names.sort()
+        folder_names.sort()
+        paths += [prefix + name for name in file_names]
+        folders += [prefix + name for name in folder_names]
+        pending += [f"{prefix}{name}/" for name in folder_names]
         if not suffix:
-            paths += folders[len(folders) - len(inner) :]
+            paths += folders[len(folders) - len(folder_names) :]
     return paths, folders, True
 
 
-def _look(base: Beneath, prefix: str, suffix: str) -> tuple[list[str], list[str]] | None:
-    """Names of the files and of the folders in one folder. Hidden ones, pipes and linked folders are left out."""
+def _names_in(base: Beneath, prefix: str, suffix: str) -> tuple[list[str], list[str]] | None:
+    """Names of the files and of the folders in one folder, without hidden names, pipes and linked folders."""
     files: list[str] = []
     folders: list[str] = []
     try:
@@ -161,30 +161,30 @@ def _opened(root: Path) -> Generator[Beneath]:
         yield base
 
 
-def describe_local(root: Path, found: FoundFile) -> FileInfo | None:
+def describe_local(root: Path, file: FoundFile) -> FileInfo | None:
     """What the server would say of the file; None if it is gone by now."""
-    return next(iter(describe_all(root, [found])), None)
+    return next(iter(describe_all(root, [file])), None)
 
 
-def describe_all(root: Path, found: Sequence[FoundFile]) -> list[FileInfo]:
-    """What the server would say of these files; what is gone by now is left out."""
+def describe_all(root: Path, files: Sequence[FoundFile]) -> list[FileInfo]:
+    """What the server would say of these files. Files that are gone by now are left out."""
     infos: list[FileInfo] = []
     with _opened(root) as base:
-        for parent, inside in groupby(found, lambda one: one.path.rpartition("/")[0]):
-            start = _really(root, DocPath(parent) if parent else None)
+        for parent, siblings in groupby(files, lambda file: file.path.rpartition("/")[0]):
+            start = _resolved(root, DocPath(parent) if parent else None)
             if start is not None:
-                infos += _described(base, start, list(inside))
+                infos += _described(base, start, list(siblings))
     return infos
 
 
-def _described(base: Beneath, prefix: str, found: Sequence[FoundFile]) -> list[FileInfo]:
+def _described(base: Beneath, prefix: str, files: Sequence[FoundFile]) -> list[FileInfo]:
     infos: list[FileInfo] = []
     try:
         with base.folder(prefix.rstrip("/")) as place:
-            for one in found:
-                status = _status(place, one.path.rpartition("/")[2])
+            for file in files:
+                status = _status(place, file.path.rpartition("/")[2])
                 if status is not None:
-                    infos.append(_info(one, status))
+                    infos.append(_info(file, status))
     except OSError:
         return infos
     return infos
@@ -199,13 +199,13 @@ def _status(place: int | str, name: str) -> os.stat_result | None:
         return None
 
 
-def _info(found: FoundFile, status: os.stat_result) -> FileInfo:
+def _info(file: FoundFile, status: os.stat_result) -> FileInfo:
     return FileInfo(
-        path=found.path,
-        kind=found.kind,
+        path=file.path,
+        kind=file.kind,
         created=_moment(status.st_ctime),
         last_modified=_moment(status.st_mtime),
-        size=status.st_size if found.kind is not FileKind.DIRECTORY else None,
+        size=status.st_size if file.kind is not FileKind.DIRECTORY else None,
         writable=machine.may_write(status),
     )
 

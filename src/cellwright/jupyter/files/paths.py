@@ -11,7 +11,7 @@ from cellwright.core.text.names import can_be_given, is_disguised
 MAX_PATH_BYTES = 4_000
 MAX_NAME_BYTES = 255
 MAX_URL = 4 * MAX_PATH_BYTES
-"""Of an address that shows a notebook: three letters may stand for each byte of its path."""
+"""Of the address of a notebook's page: three letters may stand for each byte of its path."""
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 DEFAULT_PORTS = {"http": 80, "https": 443}
 RTC_DRIVE = "RTC:"
@@ -39,17 +39,17 @@ def _is_bad(path: str) -> bool:
 
 
 def is_path(text: str) -> bool:
-    """Whether a name that the server has is one that our tools take. Quick for names as most are."""
+    """Whether our tools accept this path of the server. It is quick for ordinary names."""
     if text.isascii() and text.isprintable() and 0 < len(text) <= MAX_NAME_BYTES:
         odd = text[0] == "/" or text[-1] in ". /" or any(map(text.__contains__, _ODD))
         return not odd or not _is_bad(text)
     return not _is_bad(text)
 
 
-def _refusal(given: str) -> InvalidArgument:
-    shown = given if len(given) <= 80 else f"{given[:80]}…"  # noqa: PLR2004 - enough to recognise it
+def _refusal(path: str) -> InvalidArgument:
+    excerpt = path if len(path) <= 80 else f"{path[:80]}…"  # noqa: PLR2004 - enough to recognise it
     return InvalidArgument(
-        f"{shown!a} is not a path on the Jupyter server",
+        f"{excerpt!a} is not a path on the Jupyter server",
         hint="Paths are relative to the server's root, with / between names: folder/analysis.ipynb",
     )
 
@@ -79,7 +79,7 @@ class DocPath:
         folder = self.text.rpartition("/")[0]
         if not folder:
             return None
-        # Every name in it was checked with the whole: to check them again for each folder of a deep path takes seconds.
+        # Its names were checked with the whole path. Checking them again for each folder of a deep path takes seconds.
         parent = object.__new__(DocPath)
         object.__setattr__(parent, "text", folder)
         return parent
@@ -112,7 +112,7 @@ class NotebookPath(DocPath):
     """The path of a notebook file."""
 
     def __post_init__(self) -> None:
-        # Not super(): a dataclass with slots is rebuilt, and the old class would be meant.
+        # Not super(): a dataclass with slots is rebuilt, and super() would refer to the old class.
         DocPath.__post_init__(self)
         if not self.is_notebook:
             raise InvalidArgument(
@@ -133,44 +133,41 @@ def path_from_url(url: str, base_url: str) -> NotebookPath:
         hint="Open the notebook in JupyterLab and copy the address from the browser",
     )
     if len(url) > MAX_URL:
-        # Whoever takes addresses apart remembers the latest hundred of them, however long.
+        # urlsplit remembers the latest hundred addresses, however long.
         raise elsewhere
     try:
-        given, base = urlsplit(url), urlsplit(base_url)
-        same = _same_server(given, base)
+        page, base = urlsplit(url), urlsplit(base_url)
+        same_server = _same_server(page, base)
     except ValueError as error:
         raise elsewhere from error
     prefix = base.path.rstrip("/")
-    same = same or _may_be_its_public_address(given, base)
-    if not same or not given.path.startswith(f"{prefix}/"):
+    same_server = same_server or _may_be_public_address(page, base)
+    if not same_server or not page.path.startswith(f"{prefix}/"):
         raise elsewhere
-    match = _VIEWS.fullmatch(given.path[len(prefix) :])
+    match = _VIEWS.fullmatch(page.path[len(prefix) :])
     if match is None:
         raise elsewhere
     try:
-        return _without_drive(NotebookPath.from_quoted(match["path"]))
+        path = NotebookPath.from_quoted(match["path"])
     except UnicodeDecodeError as error:
         raise elsewhere from error
-
-
-def _without_drive(path: NotebookPath) -> NotebookPath:
     return NotebookPath(path.text.removeprefix(RTC_DRIVE))
 
 
-def _may_be_its_public_address(given: SplitResult, base: SplitResult) -> bool:
-    """Beside a server of a JupyterHub we know it by a local address, people by the Hub's; the user's own prefix is in both."""
+def _may_be_public_address(page: SplitResult, base: SplitResult) -> bool:
+    """On the machine of a JupyterHub we know a server by a local address, people by the Hub's. Both have the user's prefix."""
     return (
         base.hostname in LOOPBACK_HOSTS
         and base.path.startswith("/user/")
-        and given.scheme == "https"
-        and (given.hostname or "").isascii()
-        and given.username is None
+        and page.scheme == "https"
+        and (page.hostname or "").isascii()
+        and page.username is None
     )
 
 
-def _same_server(given: SplitResult, base: SplitResult) -> bool:
-    if given.scheme not in DEFAULT_PORTS or given.username is not None or given.password is not None:
+def _same_server(page: SplitResult, base: SplitResult) -> bool:
+    if page.scheme not in DEFAULT_PORTS or page.username is not None or page.password is not None:
         return False
-    ports = [address.port or DEFAULT_PORTS[address.scheme] for address in (given, base)]
-    hosts = {given.hostname, base.hostname}
+    ports = [address.port or DEFAULT_PORTS[address.scheme] for address in (page, base)]
+    hosts = {page.hostname, base.hostname}
     return ports[0] == ports[1] and (len(hosts) == 1 or hosts <= LOOPBACK_HOSTS)

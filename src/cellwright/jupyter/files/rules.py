@@ -1,4 +1,4 @@
-"""What holds for files whichever way they are reached: nothing is overwritten unasked, nothing endless is read or listed."""
+"""Rules for files, in whichever way the server is reached: nothing is overwritten unasked, nothing endless is read or listed."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -14,11 +14,11 @@ from cellwright.jupyter.model import FileInfo, FileKind, FoundFile, FoundFiles, 
 MAX_LISTED = 100_000
 MAX_READ_BYTES = 24 * 1024 * 1024
 LARGE_BYTES = 200_000
-"""Decoding more than this takes so long that it is not done on the event loop."""
+"""More than this is not decoded on the event loop: it takes too long."""
 
 
 def check_size(path: DocPath, info: FileInfo) -> int:
-    """How many bytes there are to be read; LimitReached if these are too many."""
+    """The size of the file in bytes. Raises LimitReached if that is too much to read."""
     size = info.size or 0
     if size > MAX_READ_BYTES:
         raise LimitReached(
@@ -29,7 +29,7 @@ def check_size(path: DocPath, info: FileInfo) -> int:
 
 
 def check_joinable(path: DocPath, info: FileInfo, kind: RoomKind) -> None:
-    """Whether the file can be shared as this kind of document."""
+    """Raise if the file cannot be shared as this kind of document."""
     if info.kind is FileKind.DIRECTORY:
         raise InvalidArgument(f"{path} is a folder", hint="list_documents shows what is in it")
     if (info.size or 0) > MAX_READ_BYTES:
@@ -52,15 +52,15 @@ def check_unchanged(path: DocPath, now: FileInfo, expect: FileInfo) -> None:
 
 
 class Claims:
-    """Paths at which something is being made. To ask whether there is something, and to make it, are two requests: of several
-    callers at the same moment each would be told that there is nothing, and the last would overwrite the others."""
+    """Locks for paths at which a file is being made. Checking that a path is free and making the file are two requests: without a
+    lock, several callers at the same moment would all find it free, and the last would overwrite the others."""
 
     def __init__(self) -> None:
         self._paths: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
     async def hold(self, path: DocPath) -> AsyncGenerator[None]:
-        """One caller at a time: the next one sees what became of it."""
+        """One caller at a time: the next one sees the file that this one made."""
         async with self._paths.setdefault(path.text, asyncio.Lock()):
             yield
 
@@ -91,13 +91,13 @@ def check_shown(folder: DocPath | None) -> None:
         raise NotFound(f"no folder {folder} on the Jupyter server", hint="Hidden folders are not shown")
 
 
-def check_listed(found: Sequence[FoundFile], folder: DocPath | None) -> None:
-    if len(found) > MAX_LISTED:
+def check_listed(files: Sequence[FoundFile], folder: DocPath | None) -> None:
+    if len(files) > MAX_LISTED:
         raise LimitReached(f"more than {MAX_LISTED} files below {folder or '/'}", hint="List a folder further down")
 
 
 def empty(kind: FileKind) -> object:
-    """What a new file holds that is given no content."""
+    """The content of a new file for which the caller gives none."""
     if kind is FileKind.NOTEBOOK:
         return {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     return ""
@@ -108,19 +108,19 @@ def format_of(kind: FileKind) -> str:
 
 
 def find_here(root: Path, folder: DocPath | None, suffix: str) -> FoundFiles | None:
-    """From the disk; None where only the server may say what is there."""
+    """The files below a folder, read from the disk; None where only the server may list them."""
     return None if leads_outside(root, folder) else walk_local(root, folder, suffix, MAX_LISTED)
 
 
 def enterable(infos: Sequence[FileInfo]) -> list[DocPath]:
-    """The folders among these that can be asked for again: an odd name must not end the walk through all the others."""
+    """The folders among these whose paths our tools accept: an odd name must not end the walk through all the others."""
     return [DocPath(info.path) for info in infos if info.kind is FileKind.DIRECTORY and is_path(info.path)]
 
 
 def matching(infos: Sequence[FileInfo], suffix: str) -> list[FoundFile]:
-    """Those that end with `suffix`, or all, that can be opened by their name."""
-    return [FoundFile(one.path, one.kind, one) for one in infos if _wanted(one, suffix) and is_path(one.path)]
-
-
-def _wanted(info: FileInfo, suffix: str) -> bool:
-    return not suffix or (info.kind is not FileKind.DIRECTORY and info.path.endswith(suffix))
+    """The files that end with `suffix` (with an empty one, all files and folders) and whose paths our tools accept."""
+    return [
+        FoundFile(info.path, info.kind, info)
+        for info in infos
+        if (not suffix or (info.kind is not FileKind.DIRECTORY and info.path.endswith(suffix))) and is_path(info.path)
+    ]

@@ -1,4 +1,4 @@
-"""Notebooks as their files have them, for those who only look: searches and the index."""
+"""Reads notebooks from their files, for searches and for the index, which do not need them open."""
 
 import asyncio
 from typing import cast
@@ -14,57 +14,53 @@ from cellwright.jupyter.remote.rest import FILE_BOUNDS
 from cellwright.notebook.model import InvalidFormat
 
 WRITING_SECONDS = 0.1
-"""What a server takes to write a file, which is not whole meanwhile."""
+"""How long a server takes to write a file, which is incomplete meanwhile."""
 OLD_FORMATS = (1, 2, 3)
 
 
 async def stored_notebook(documents: Documents, path: NotebookPath) -> JsonObject:
-    """The JSON of a notebook's file, of format 4. InvalidFormat if it is none.
+    """The JSON of a notebook's file, in format 4. Raises InvalidFormat if it is no notebook.
 
-    It is asked for as text. A server that is asked for a notebook while it writes it finds one that breaks off, moves it away as broken,
-    and puts the copy back from which it would restore it: by then the copy may be gone, and so is the notebook.
+    The file is read as text. A server that reads a notebook while it writes it finds a broken one, moves it away, and restores the
+    backup copy: by then that copy may be gone, and then the notebook is lost.
     """
-    wrong = ""
+    problem = ""
     for _ in range(2):
-        # As bytes: beside what is made of it, a text with one wide letter would be four times as large.
+        # As bytes, because a text with one wide letter would be four times as large, in addition to the JSON made of it.
         data = _bytes_of(await documents.read(path, FileKind.FILE))
         large = data is not None and len(data) > filerules.LARGE_BYTES
-        notebook, wrong = await asyncio.to_thread(_taken_apart, data) if large else _taken_apart(data)
+        notebook, problem = await asyncio.to_thread(_parsed_notebook, data) if large else _parsed_notebook(data)
         if notebook.get("nbformat") in OLD_FORMATS:
-            # It is whole, so nobody writes it; and only the server knows how to convert it.
+            # The file is complete, so it is not being written; and only the server knows how to convert it.
             return cast("JsonObject", (await documents.read(path, FileKind.NOTEBOOK)).content)
-        if not wrong:
+        if not problem:
             return notebook
         await asyncio.sleep(WRITING_SECONDS)
-    raise InvalidFormat(f"{path} is not a notebook: {wrong}", hint="mend that in the file, or leave it out")
+    raise InvalidFormat(f"{path} is not a notebook: {problem}", hint="mend that in the file, or leave it out")
 
 
-def _bytes_of(found: FileContent) -> bytes | None:
-    """None if it is no text."""
-    return joined(found.content).encode("utf-8", "surrogatepass") if found.format == "text" else None
+def _bytes_of(file: FileContent) -> bytes | None:
+    """The text of the file as bytes; None if it is not text. The text itself is not kept in a variable of the caller."""
+    return joined(file.content).encode("utf-8", "surrogatepass") if file.format == "text" else None
 
 
-def _taken_apart(data: bytes | None) -> tuple[JsonObject, str]:
-    """What the file has, and what keeps it from being read; nothing that only keeps it from being opened."""
+def _parsed_notebook(data: bytes | None) -> tuple[JsonObject, str]:
+    """The notebook in the file, and the problem that keeps it from being read. Problems that only prevent opening do not count."""
     if data is None:
         return {}, "it is not text in UTF-8"
     if excess := FILE_BOUNDS.excess(data):
         raise LimitReached(f"a notebook was not read: it has {excess}", hint="clear its outputs, or split it")
     try:
-        notebook = parsed(data)
+        content = parsed(data)
     except (ValueError, RecursionError):
-        notebook = None
-    if not isinstance(notebook, dict):
+        content = None
+    if not isinstance(content, dict):
         return {}, what_is_wrong(data.decode("utf-8", "surrogatepass"))
-    read = cast("JsonObject", notebook)
-    if _has_cells(read):
-        return read, ""
-    return read, what_is_wrong(data.decode("utf-8", "surrogatepass")) or "its cells are none"
-
-
-def _has_cells(notebook: JsonObject) -> bool:
+    notebook = cast("JsonObject", content)
     cells: object = notebook.get("cells")
-    return isinstance(cells, list) and all(_is_cell(cell) for cell in cast("list[object]", cells))
+    if isinstance(cells, list) and all(map(_is_cell, cast("list[object]", cells))):
+        return notebook, ""
+    return notebook, what_is_wrong(data.decode("utf-8", "surrogatepass")) or "its cells are none"
 
 
 def _is_cell(cell: object) -> bool:

@@ -1,4 +1,4 @@
-"""Why Jupyter cannot open a notebook: it only says that it cannot, or nothing at all, so its file is looked at."""
+"""Finds out why Jupyter cannot open a notebook. Jupyter only says that it cannot, or nothing at all, so we look at the file."""
 
 import asyncio
 import json
@@ -17,25 +17,25 @@ from cellwright.notebook.model import InvalidFormat
 KNOWN_FORMATS = (1, 2, 3, 4)
 CURRENT = 4
 LONG_SECONDS = 3.0
-"""A room that takes longer to open than this makes one look at the file."""
+"""If opening a room takes longer than this, we look at the file."""
 WRITING_SECONDS = 0.5
 
 T = TypeVar("T")
 
 
 async def opened(documents: Documents, path: DocPath, opening: Coroutine[Any, Any, T]) -> T:
-    """What opening the notebook gives. If that fails, or takes long, the file is looked at: InvalidFormat says what is wrong in it.
+    """Await `opening`. If it fails or takes long, look at the file, and raise InvalidFormat if something is wrong in it.
 
     For some files the server neither opens the room nor refuses it.
     """
     task = asyncio.ensure_future(opening)
-    looking: asyncio.Future[InvalidFormat | None] | None = None
+    diagnosis: asyncio.Future[InvalidFormat | None] | None = None
     try:
         await asyncio.wait({task}, timeout=LONG_SECONDS)
         if not task.done():
-            looking = asyncio.ensure_future(_reason(documents, path))
-            await asyncio.wait({task, looking}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done() and (reason := looking.result()) is not None:
+            diagnosis = asyncio.ensure_future(_reason(documents, path))
+            await asyncio.wait({task, diagnosis}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done() and (reason := diagnosis.result()) is not None:
                 raise reason
         return await task
     except (NotFound, JupyterDenied, InvalidFormat):
@@ -46,36 +46,34 @@ async def opened(documents: Documents, path: DocPath, opening: Coroutine[Any, An
             raise
         raise reason from error
     finally:
-        for unfinished in (task, looking):
+        for unfinished in (task, diagnosis):
             if unfinished is not None and not unfinished.done():
                 unfinished.cancel()
                 await asyncio.gather(unfinished, return_exceptions=True)
 
 
 async def _reason(documents: Documents, path: DocPath) -> InvalidFormat | None:
-    """What is wrong in the file, if it can be read and something is."""
-    wrong = await _looked_at(documents, path)
-    if wrong:
-        # The server empties a file before it writes it, and puts it back where the disk is full: only what stays so is wrong.
+    """The error that says what is wrong in the file; None if nothing is, or the file cannot be read."""
+    problem = await _problem_in_file(documents, path)
+    if problem:
+        # The server empties a file before it writes it, and restores it where the disk is full: only a problem that stays counts.
         await asyncio.sleep(WRITING_SECONDS)
-        wrong = await _looked_at(documents, path)
-    if not wrong:
+        problem = await _problem_in_file(documents, path)
+    if not problem:
         return None
     return InvalidFormat(
-        f"{path} is not a notebook that Jupyter can open: {wrong}",
+        f"{path} is not a notebook that Jupyter can open: {problem}",
         hint="trying again will not help: mend that in the file with a text editor, or write it anew",
     )
 
 
-async def _looked_at(documents: Documents, path: DocPath) -> str:
-    """What is wrong in the file now; empty if nothing is, or it cannot be read."""
+async def _problem_in_file(documents: Documents, path: DocPath) -> str:
+    """What is wrong in the file now; empty if nothing is, or the file cannot be read."""
     try:
-        found = await documents.read(path, FileKind.FILE)
+        file = await documents.read(path, FileKind.FILE)
     except CellwrightError:
         return ""
-    return (
-        "it is not text in UTF-8" if found.format != "text" else await asyncio.to_thread(what_is_wrong, found.content)
-    )
+    return "it is not text in UTF-8" if file.format != "text" else await asyncio.to_thread(what_is_wrong, file.content)
 
 
 def what_is_wrong(content: Any) -> str:  # noqa: ANN401 - as the server sent it
@@ -90,43 +88,39 @@ def what_is_wrong(content: Any) -> str:  # noqa: ANN401 - as the server sent it
         return f"it is not JSON{at}" if text.strip() else "it is empty"
     if not isinstance(notebook, dict):
         return "it is JSON, but no object"
-    return _wrong_in(cast("JsonObject", notebook))
+    return _problem_in_notebook(cast("JsonObject", notebook))
 
 
-def _can_be_converted(notebook: JsonObject, version: int) -> bool:
-    try:
-        as_current(notebook, version)
-    except InvalidFormat:
-        return False
-    return True
-
-
-def _wrong_in(notebook: JsonObject) -> str:
+def _problem_in_notebook(notebook: JsonObject) -> str:
     version = notebook.get("nbformat")
     if version not in KNOWN_FORMATS:
         return f"its nbformat is {excerpt(version)}, not a number from 1 to 4"
     if version != CURRENT:
-        return (
-            ""
-            if _can_be_converted(notebook, version)
-            else f"it says nbformat {version}, but cannot be converted from that"
-        )
+        return _problem_in_older(notebook, version)
     if not isinstance(notebook.get("metadata"), dict):
         return "its metadata is not an object"
     cells = notebook.get("cells")
     if not isinstance(cells, list):
         return "it has no list of cells"
-    numbered = ((number, _wrong_in_cell(cell)) for number, cell in enumerate(cast("list[object]", cells)))
-    wrong = next((f"cell {number} (from 0) {wrong}" for number, wrong in numbered if wrong), "")
-    if wrong or not (unshared := not_shared({**notebook, "cells": None})):
-        return wrong
-    return f"its metadata {unshared}"
+    for index, cell in enumerate(cast("list[object]", cells)):
+        if problem := _problem_in_cell(cell):
+            return f"cell {index} (from 0) {problem}"
+    problem = not_shared({**notebook, "cells": None})
+    return f"its metadata {problem}" if problem else ""
 
 
-def _wrong_in_cell(found: object) -> str:
-    if not isinstance(found, dict):
+def _problem_in_older(notebook: JsonObject, version: int) -> str:
+    try:
+        as_current(notebook, version)
+    except InvalidFormat:
+        return f"it says nbformat {version}, but cannot be converted from that"
+    return ""
+
+
+def _problem_in_cell(value: object) -> str:
+    if not isinstance(value, dict):
         return "is not an object"
-    cell = cast("JsonObject", found)
+    cell = cast("JsonObject", value)
     source = cell.get("source")
     lines: list[object] = cast("list[object]", source) if isinstance(source, list) else [source]
     kind = cell.get("cell_type")
@@ -136,7 +130,7 @@ def _wrong_in_cell(found: object) -> str:
         "has no metadata": isinstance(cell.get("metadata"), dict),
         "has outputs that are not a list of objects": are_outputs(cell.get("outputs", [])),
     }
-    return next((wrong for wrong, right in checks.items() if not right), "") or not_shared(cell)
+    return next((problem for problem, is_right in checks.items() if not is_right), "") or not_shared(cell)
 
 
 def are_outputs(value: object) -> bool:

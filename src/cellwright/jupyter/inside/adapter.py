@@ -14,7 +14,7 @@ class LocalJupyter:
     """A workspace on the server whose process we share. To be used in the server's event loop only."""
 
     def __init__(self, serverapp: ServerApp, *, url: str | None = None) -> None:
-        """`url` is what people use in a browser, where the server itself does not know that."""
+        """`url` is the address that people use in a browser, where the server itself does not know it."""
         self._server: Any = cast("Any", serverapp)
         base = (url or str(self._server.connection_url)).rstrip("/")
         self._calls = ServerCalls(base)
@@ -39,7 +39,7 @@ class LocalJupyter:
         }
 
     async def close(self) -> None:
-        """Let what is under way come to its end. The server itself goes on."""
+        """Wait for calls that are under way. The server itself goes on."""
         await self._documents.close()
         await self._calls.close()
 

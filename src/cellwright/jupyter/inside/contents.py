@@ -49,7 +49,7 @@ class LocalContents:
         self._hashes = "require_hash" in inspect.signature(self._manager.get).parameters
 
     async def stat(self, path: DocPath, *, with_hash: bool = False) -> FileInfo:
-        """What the server knows of the file, without reading it."""
+        """The server's facts about the file, without its contents."""
         return file_info(await self._calls.look(f"file {path}", lambda: self._get(path.text, with_hash=with_hash)))
 
     async def exists(self, path: DocPath) -> bool:
@@ -79,11 +79,11 @@ class LocalContents:
             filerules.check_unchanged(path, await self.stat(path, with_hash=expect.hash is not None), expect)
         ours = await self._put(path, kind, filerules.format_of(kind), content)
         now = await self.stat(path, with_hash=True)
-        # If somebody else wrote right after us, their hash is not what we know: the time of our own write is.
+        # If somebody else wrote right after us, `now` is about their contents: return the time of our own write.
         return now if now.last_modified == ours.last_modified else ours
 
     async def create(self, path: DocPath, kind: FileKind, content: object = None) -> FileInfo:
-        """A new file. Fails if there is one already; a failure leaves no part of it that is in the way later."""
+        """Make a new file. Raises Conflict if there is one already. A failed attempt leaves nothing that blocks the next."""
         async with self._claims.hold(path):
             if await self.exists(path) and not await self._halves.is_left(path):
                 raise filerules.taken(path)
@@ -92,11 +92,11 @@ class LocalContents:
             if kind is FileKind.DIRECTORY:
                 await self._calls.do(f"folder {path}", lambda: self._save(path.text, {"type": "directory"}))
                 return await self.stat(path)
-            made = content if content is not None else filerules.empty(kind)
+            content = content if content is not None else filerules.empty(kind)
             try:
-                return await self.write(path, kind, made, expect=None)
+                return await self.write(path, kind, content, expect=None)
             except CellwrightError as failure:
-                raise await self._halves.after(path, kind, made, failure) from failure
+                raise await self._halves.after(path, kind, content, failure) from failure
 
     async def rename(self, path: DocPath, new_path: DocPath) -> FileInfo:
         async with self._claims.hold(new_path):
@@ -105,7 +105,7 @@ class LocalContents:
             return file_info(await self._calls.do(f"file {path}", lambda: self._rename(path.text, new_path.text)))
 
     async def copy(self, path: DocPath, copy_path: DocPath) -> FileInfo:
-        """A copy under exactly this path, made by the server's own reading and writing."""
+        """Copy a file to exactly this path, by reading and writing it through the server."""
         async with self._claims.hold(copy_path):
             if await self.exists(copy_path):
                 raise filerules.taken_for_copy(copy_path)
@@ -119,10 +119,10 @@ class LocalContents:
         await self._calls.do(f"file {path}", lambda: self._delete(path.text))
 
     async def folder(self, folder: DocPath | None) -> list[FileInfo]:
-        """What is in one folder, by name."""
-        place = folder.text if folder else ""
+        """The contents of one folder, by name."""
+        path = folder.text if folder else ""
         model = await self._calls.look(
-            f"folder {folder or '/'}", lambda: self._get(place, content=True, kind=FileKind.DIRECTORY)
+            f"folder {folder or '/'}", lambda: self._get(path, content=True, kind=FileKind.DIRECTORY)
         )
         return sorted((file_info(entry) for entry in model["content"]), key=lambda info: info.path)
 
@@ -131,61 +131,61 @@ class LocalContents:
         return await self.describe(await self.find(folder))
 
     async def find(self, folder: DocPath | None, suffix: str = "") -> FoundFiles:
-        """Files below `folder` by path, hidden ones left out; straight from the disk where that is what the manager shows."""
+        """Files below `folder` by path, without hidden ones; straight from the disk where the manager shows a folder on it."""
         filerules.check_shown(folder)
         root = self.root
-        found = await asyncio.to_thread(filerules.find_here, root, folder, suffix) if root is not None else None
-        return found if found is not None else await self._walk_by_folders(folder, suffix)
+        files = await asyncio.to_thread(filerules.find_here, root, folder, suffix) if root is not None else None
+        return files if files is not None else await self._walk_by_folders(folder, suffix)
 
     async def listing(self, folder: DocPath | None, suffix: str = "", *, refresh: bool = False) -> FileListing:
-        """What `find` finds; here it is never old."""
+        """The files of `find`, which are never old here."""
         del refresh
         return FileListing(await self.find(folder, suffix))
 
-    async def describe(self, found: Sequence[FoundFile]) -> list[FileInfo]:
-        """More about some of what was found; what is gone by now is left out."""
+    async def describe(self, files: Sequence[FoundFile]) -> list[FileInfo]:
+        """The details of some found files. Files that are gone by now are left out."""
         root = self.root
-        if root is not None and not any(one.info for one in found):
-            return await asyncio.to_thread(describe_all, root, found)
-        return [one.info for one in found if one.info is not None]
+        if root is not None and not any(file.info for file in files):
+            return await asyncio.to_thread(describe_all, root, files)
+        return [file.info for file in files if file.info is not None]
 
     @property
     def root(self) -> Path | None:
-        """The folder that the manager shows, if it shows a folder of this machine."""
+        """The folder that the manager shows, if it is a folder of this machine."""
         return Path(self._manager.root_dir) if isinstance(self._manager, FileContentsManager) else None
 
-    async def _walk_by_folders(self, folder: DocPath | None, suffix: str) -> FoundFiles:
-        found: list[FoundFile] = []
-        pending: deque[DocPath | None] = deque([folder])
-        asked = 0
+    async def _walk_by_folders(self, start: DocPath | None, suffix: str) -> FoundFiles:
+        files: list[FoundFile] = []
+        pending: deque[DocPath | None] = deque([start])
+        folder_count = 0
         end = time.monotonic() + WALK_SECONDS_ASKING
-        while pending and asked < MOST_FOLDERS_ASKED and time.monotonic() < end:
-            asked += 1
-            place = pending.popleft()
+        while pending and folder_count < MOST_FOLDERS_ASKED and time.monotonic() < end:
+            folder_count += 1
+            folder = pending.popleft()
             try:
-                infos = await self.folder(place)
+                infos = await self.folder(folder)
             except NotFound:
-                # A folder below may be deleted while the walk goes on; the one that was asked for must be there.
-                if place is folder:
+                # A folder below may be deleted during the walk; the start must be there.
+                if folder is start:
                     raise
                 continue
             pending += filerules.enterable(infos)
-            found += filerules.matching(infos, suffix)
-            filerules.check_listed(found, folder)
-        return FoundList(sorted(found, key=lambda one: one.path), complete=not pending)
+            files += filerules.matching(infos, suffix)
+            filerules.check_listed(files, start)
+        return FoundList(sorted(files, key=lambda file: file.path), complete=not pending)
 
-    async def _put(self, path: DocPath, kind: FileKind, kept_as: str | None, content: object) -> FileInfo:
-        # The manager makes objects of its own out of what it is given: what we hold stays ours.
-        body: JsonObject = {"type": kind.value, "format": kept_as, "content": copy.deepcopy(content)}
+    async def _put(self, path: DocPath, kind: FileKind, format_name: str | None, content: object) -> FileInfo:
+        # A copy, because the manager turns the content into objects of its own.
+        body: JsonObject = {"type": kind.value, "format": format_name, "content": copy.deepcopy(content)}
         return file_info(await self._calls.do(f"file {path}", lambda: self._save(path.text, body)))
 
     async def _get(
         self, path: str, *, content: bool = False, kind: FileKind | None = None, with_hash: bool = False
     ) -> JsonObject:
         await self._refuse_hidden(NOT_FOUND, "file or directory {!r} does not exist", path)
-        wanted = {"require_hash": with_hash} if self._hashes else {}
+        options = {"require_hash": with_hash} if self._hashes else {}
         return await ensure_async(
-            self._manager.get(path=path, type=kind.value if kind else None, format=None, content=content, **wanted)
+            self._manager.get(path=path, type=kind.value if kind else None, format=None, content=content, **options)
         )
 
     async def _save(self, path: str, body: JsonObject) -> JsonObject:
@@ -201,16 +201,16 @@ class LocalContents:
         await self._refuse_hidden(BAD_REQUEST, "Cannot delete file or directory {!r}", path)
         await ensure_async(self._manager.delete(path))
 
-    async def _refuse_hidden(self, status: int, said: str, *paths: str) -> None:
-        """The manager leaves this to the API's handlers; they name the first path as they know it."""
+    async def _refuse_hidden(self, status: int, message: str, *paths: str) -> None:
+        """Refuse hidden files, which the manager leaves to the API's handlers. Like them, name the first path."""
         for path in paths:
             if not self._manager.allow_hidden and await ensure_async(self._manager.is_hidden(path)):
-                raise HTTPError(status, said.format(f"/{paths[0]}"))
+                raise HTTPError(status, message.format(f"/{paths[0]}"))
 
 
 async def _plain(content: object, size: int) -> object:
-    """The manager gives a notebook as objects of its own; the rest of us knows plain JSON."""
+    """A notebook as plain JSON. The manager gives it as objects of its own."""
     if size <= filerules.LARGE_BYTES:
         return json.loads(json.dumps(content))
-    # A hundred megabytes take seconds, in which nobody else would be answered.
+    # A hundred megabytes take seconds, which would hold up everybody else.
     return await asyncio.to_thread(lambda: json.loads(json.dumps(content)))

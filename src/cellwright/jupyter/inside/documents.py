@@ -1,4 +1,4 @@
-"""Documents of the Jupyter server we run inside of: its files, and the rooms it shares them in."""
+"""Documents of the Jupyter server we run inside of: its files, and the rooms in which it shares them."""
 
 from typing import Any, cast
 
@@ -19,11 +19,11 @@ from cellwright.jupyter.server.address import JupyterAddress
 
 YDOC = "jupyter_server_ydoc"
 FOREIGN = {"jupyter_server_documents": Sharing.DOCUMENTS, "jupyter_collaboration": Sharing.COLLABORATION}
-"""Extensions that share documents too, whose rooms we do not know from the inside: they are joined as from outside."""
+"""Other extensions that share documents. We do not know their rooms from the inside, so they are joined over the network."""
 
 
 PAGES_OF = {"jupyterlab": "lab", "notebook": "tree", "nbclassic": "tree"}
-"""Extensions that show pages, and which."""
+"""Extensions with pages that show files, and the name of each page."""
 
 
 class LocalDocuments(LocalContents):
@@ -52,22 +52,22 @@ class LocalDocuments(LocalContents):
         return self._forks
 
     async def pages(self) -> str | None:
-        shows = next((PAGES[page] for name, page in PAGES_OF.items() if self._extension(name) is not None), None)
-        return f"{self._url}/{shows}" if shows else None
+        pages = next((PAGES[page] for name, page in PAGES_OF.items() if self._extension(name) is not None), None)
+        return f"{self._url}/{pages}" if pages else None
 
     async def live(self, *, now: bool = False) -> bool:  # noqa: ARG002 - it is looked up each time
         return self.sharing() is not Sharing.NONE
 
     def sharing(self) -> Sharing:
-        """Looked up each time: extensions are loaded in any order, and we may be the first."""
+        """How documents are shared. Looked up each time: extensions are loaded in any order, and we may be the first."""
         extension = self._extension(YDOC)
         if extension is not None:
-            # With `disable_rtc` the rooms are there, but people's JupyterLab saves files past them.
+            # With `disable_rtc` there are rooms, but people's JupyterLab writes files without them.
             return Sharing.NONE if extension.disable_rtc else Sharing.COLLABORATION
         return next((sharing for name, sharing in FOREIGN.items() if self._extension(name)), Sharing.NONE)
 
     async def join(self, path: DocPath, kind: RoomKind) -> RoomAccess:
-        # Joining the room of a file that is not there stops live updates in every room of the server.
+        # Joining the room of a file that does not exist stops live updates in every room of the server.
         filerules.check_joinable(path, await self.stat(path), kind)
         extension = self._extension(YDOC)
         if extension is None:
@@ -81,7 +81,7 @@ class LocalDocuments(LocalContents):
             await self._rest.close()
 
     def _extension(self, name: str) -> Any:  # noqa: ANN401 - whatever class it is
-        """The running extension of this name; one that is installed and switched off has no app."""
+        """The running extension of this name. An extension that is installed but switched off has no app."""
         return next(iter(self._server.extension_manager.extension_apps.get(name, ())), None)
 
     def _from_outside(self) -> RemoteDocuments:

@@ -1,6 +1,6 @@
 """Forks of jupyter-server-ydoc, from the inside of its server: made, joined and ended as its request handlers do.
 
-From outside it would take a token, and a server whose people have tokens of their own has none for us.
+Over the network this would take a token, and a server whose users have tokens of their own has none for us.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any, cast
 from pycrdt import Doc
 
 from cellwright.core.errors import NotFound
-from cellwright.jupyter.documents.room import LEAVE_SECONDS, Saved
+from cellwright.jupyter.documents.room import Saved
 from cellwright.jupyter.inside.room_channel import MemoryRoomChannel, RoomClient
 from cellwright.jupyter.port import Fork, RoomAccess
 
@@ -40,22 +40,22 @@ class YdocForks:
         doc: Doc[Any] = Doc()
         doc.apply_update(root.ydoc.get_update())
         name = token_hex(16)
-        about: dict[str, object] = {
+        info: dict[str, object] = {
             "root_roomid": room,
             "synchronize": False,
             "title": title,
             "description": description,
         }
-        _forks()[name] = about
-        made: Any = import_module("pycrdt.websocket").YRoom(ydoc=doc)
-        self._server.rooms[name] = made
-        await self._server.start_room(made)
-        self._tell(name, about, "create")
+        _forks()[name] = info
+        fork_room: Any = import_module("pycrdt.websocket").YRoom(ydoc=doc)
+        self._server.rooms[name] = fork_room
+        await self._server.start_room(fork_room)
+        self._emit(name, info, "create")
         return Fork(name, str(_handlers().SERVER_SESSION))
 
     async def of(self, room: str) -> Mapping[str, str]:
         return {
-            name: str(about.get("description", "")) for name, about in _forks().items() if about["root_roomid"] == room
+            name: str(info.get("description", "")) for name, info in _forks().items() if info["root_roomid"] == room
         }
 
     async def join(self, fork: str, name: str) -> RoomAccess:
@@ -63,19 +63,19 @@ class YdocForks:
         serving = asyncio.create_task(self._server.serve(client))
         self._serving.add(serving)
         serving.add_done_callback(self._serving.discard)
-        channel = MemoryRoomChannel(client, _never_saved, lambda: _leave(client, serving))
+        channel = MemoryRoomChannel(client, _never_saved, lambda: client.hang_up(serving))
         serving.add_done_callback(lambda _: channel.end(STOPPED, "the room was stopped"))
         return RoomAccess(fork, channel, answers_saves=False, name=name)
 
     async def end(self, fork: str) -> None:
-        about = _forks().pop(fork, None)
-        if about is not None:
+        info = _forks().pop(fork, None)
+        if info is not None:
             await self._server.delete_room(name=fork)
-            self._tell(fork, about, "delete")
+            self._emit(fork, info, "delete")
 
-    def _tell(self, fork: str, about: Mapping[str, object], action: str) -> None:
-        """People's JupyterLab learns of forks by these events."""
-        data = {"username": NAME, "fork_roomid": fork, "fork_info": dict(about), "action": action}
+    def _emit(self, fork: str, info: Mapping[str, object], action: str) -> None:
+        """Emit the event by which people's JupyterLab learns of forks."""
+        data = {"username": NAME, "fork_roomid": fork, "fork_info": dict(info), "action": action}
         schema = _handlers().JUPYTER_COLLABORATION_FORK_EVENTS_URI
         self._extension.serverapp.event_logger.emit(schema_id=schema, data=data)
 
@@ -90,10 +90,3 @@ def _forks() -> MutableMapping[str, dict[str, object]]:
 
 async def _never_saved() -> str:
     return Saved.SKIPPED
-
-
-async def _leave(client: RoomClient, serving: asyncio.Task[None]) -> None:
-    client.hang_up()
-    _, late = await asyncio.wait([serving], timeout=LEAVE_SECONDS)
-    for task in late:
-        task.cancel()

@@ -1,4 +1,4 @@
-"""A kernel's messages straight over its own sockets, for when we run inside the server that has the kernel."""
+"""A kernel's messages over its own sockets, for when we run inside the server of the kernel."""
 
 import asyncio
 import hmac
@@ -16,7 +16,7 @@ from cellwright.jupyter.errors import JupyterDenied
 from cellwright.jupyter.kernels.channel import OPEN_SECONDS, ChannelClosed, JsonObject, Message, messages_of
 
 CHANNELS = ("iopub", "shell", "control")
-"""Without stdin: what we run may not ask anything."""
+"""Without stdin: the code that we run may not ask for input."""
 ALIVE_EVERY = 0.1
 SIGNED_PARTS = 5
 """Signature, header, parent, metadata, content; what follows are buffers."""
@@ -34,8 +34,8 @@ class SocketChannel:
         self._closed: ChannelClosed | None = None
         self._streams: dict[str, Any] = {name: getattr(self._kernel, f"connect_{name}")() for name in CHANNELS}
         for name, stream in self._streams.items():
-            stream.on_recv(partial(self._take, name))
-        # So the server counts us among those who use the kernel, and does not end it as forgotten.
+            stream.on_recv(partial(self._queue_frames, name))
+        # The server counts us among the users of the kernel, and does not end it as idle.
         self._kernels.notify_connect(kernel_id)
         self._watched = {"restart": partial(self._report, "restarting"), "dead": partial(self._report, "dead")}
         for event, callback in self._watched.items():
@@ -78,11 +78,11 @@ class SocketChannel:
                 stream.on_recv(None)
                 stream.close(linger=0)
 
-    def _take(self, channel: str, frames: list[bytes]) -> None:
+    def _queue_frames(self, channel: str, frames: list[bytes]) -> None:
         self._received.put_nowait((channel, frames))
 
     def _unpack(self, channel: str, frames: list[bytes]) -> Iterator[Message]:
-        """Raises ValueError for what is not a message, or not the kernel's."""
+        """The messages in the frames. Raises ValueError if they are no messages of this kernel."""
         session = self._kernel.session
         _, parts = cast("tuple[Any, list[bytes]]", session.feed_identities(frames))
         if len(parts) < SIGNED_PARTS or not hmac.compare_digest(session.sign(parts[1:SIGNED_PARTS]), parts[0]):
@@ -92,12 +92,12 @@ class SocketChannel:
             yield replace(message, content=self._without_traceback(message.content)) if hidden else message
 
     def _without_traceback(self, content: JsonObject) -> JsonObject:
-        """As the server does on its websockets when its operator wants it so."""
-        said = [str(self._kernels.traceback_replacement_message)]
-        return {**content, "ename": "ExecutionError", "evalue": "Execution error", "traceback": said}
+        """An error without its traceback, as the server sends it on websockets if its operator disallows tracebacks."""
+        traceback = [str(self._kernels.traceback_replacement_message)]
+        return {**content, "ename": "ExecutionError", "evalue": "Execution error", "traceback": traceback}
 
     def _report(self, state: str) -> None:
-        """The server noticed that the process ended: say it as its websockets do, after what the kernel said last."""
+        """Report that the process ended, as the server's websockets do, after the kernel's last messages."""
         iopub = self._streams["iopub"]
         if not iopub.closed():
             iopub.flush()
@@ -106,18 +106,18 @@ class SocketChannel:
 
 
 def start_of(kernel: object) -> asyncio.Future[None] | None:
-    """The future that ends when the kernel's manager is through with the start or restart that it is at."""
+    """The future of the start or restart that the kernel's manager is doing; None if the manager has none."""
     ready: Any = getattr(kernel, "ready", None)
     if ready is None or asyncio.isfuture(cast("object", ready)):
         return ready
     return asyncio.wrap_future(ready)
 
 
-async def wait_until_alive(kernel: object, where: str) -> None:
-    """Return when the kernel's process runs, which may take a while after it was asked for."""
+async def wait_until_alive(kernel: object, address: str) -> None:
+    """Wait until the kernel's process runs, which may be a while after its start was requested."""
     manager: Any = kernel
     failed = Unavailable(
-        f"Jupyter answered 500 to the kernel connection at {where}",
+        f"Jupyter answered 500 to the kernel connection at {address}",
         hint="try again; if it stays, Jupyter's log says why",
     )
     try:

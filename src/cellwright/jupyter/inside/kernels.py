@@ -18,10 +18,16 @@ from cellwright.jupyter.inside.calls import ServerCalls
 from cellwright.jupyter.inside.kernel_channel import SocketChannel, start_of, wait_until_alive
 from cellwright.jupyter.kernels.channel import OPEN_SECONDS, KernelChannel, KernelGone
 from cellwright.jupyter.model import JsonObject, KernelInfo, KernelSpec, SessionInfo
-from cellwright.jupyter.parsing import kernel_info, kernel_spec, known_kernel, session_info
+from cellwright.jupyter.parsing import (
+    NOTEBOOK,
+    kernel_info,
+    kernel_spec,
+    notebook_session,
+    session_info,
+    spec_named,
+)
 from cellwright.jupyter.remote.kernel_websocket import open_websocket
 
-NOTEBOOK = "notebook"
 GONE, SERVER_FAILED, NO_KERNEL = 410, 500, 501
 
 
@@ -40,36 +46,38 @@ class LocalKernels:
         return self._url
 
     async def specs(self) -> list[KernelSpec]:
-        found: Mapping[str, JsonObject] = await self._calls.look(
+        specs: Mapping[str, JsonObject] = await self._calls.look(
             "kernelspecs", self._server.kernel_spec_manager.get_all_specs
         )
         default = self._kernels.default_kernel_name
-        # Each looks for its pictures on the disk.
+        # In a thread, because each model looks for its pictures on the disk.
         return await asyncio.to_thread(
             lambda: [
-                kernel_spec(name, self._spec_model(name, found[name]), is_default=name == default)
-                for name in sorted(found)
+                kernel_spec(name, self._spec_model(name, specs[name]), is_default=name == default)
+                for name in sorted(specs)
             ]
         )
 
     def _spec_model(self, name: str, info: JsonObject) -> JsonObject:
         if is_kernelspec_model(info):
             return info
-        # Of the handler it wants to be given, it asks the base URL only.
+        # It expects a handler, of which it uses the base URL only.
         return cast("JsonObject", kernelspec_model(self._server, name, info["spec"], info["resource_dir"]))
 
     async def kernels(self) -> list[KernelInfo]:
-        found: list[JsonObject] = await self._calls.look("kernels", self._kernels.list_kernels)
-        return [kernel_info(model) for model in found]
+        models: list[JsonObject] = await self._calls.look("kernels", self._kernels.list_kernels)
+        return [kernel_info(model) for model in models]
 
     async def kernel(self, kernel_id: str) -> KernelInfo:
         return kernel_info(await self._calls.look(f"kernel {kernel_id}", lambda: self._kernels.kernel_model(kernel_id)))
 
     async def start_kernel(self, name: str | None = None) -> KernelInfo:
-        chosen = await self._known(name) if name else self._kernels.default_kernel_name
+        kernel_name = await self._checked_name(name) if name else self._kernels.default_kernel_name
 
         async def start() -> JsonObject:
-            kernel_id = await ensure_async(self._kernels.start_kernel(kernel_name=chosen, path=None, kernel_id=None))
+            kernel_id = await ensure_async(
+                self._kernels.start_kernel(kernel_name=kernel_name, path=None, kernel_id=None)
+            )
             return await ensure_async(self._kernels.kernel_model(kernel_id))
 
         return kernel_info(await self._calls.do("kernel", start))
@@ -89,7 +97,7 @@ class LocalKernels:
 
     async def shut_down(self, kernel_id: str) -> None:
         async def shut_down() -> None:
-            # While Jupyter starts a kernel again that died, its manager does not know how that start ended, and fails.
+            # While Jupyter restarts a kernel that died, shutting it down fails, because its manager does not know how the start ended.
             starting = start_of(self._kernels.get_kernel(kernel_id)) if kernel_id in self._kernels else None
             if starting is not None:
                 await asyncio.wait({starting}, timeout=OPEN_SECONDS)
@@ -98,27 +106,23 @@ class LocalKernels:
         await self._calls.do(f"kernel {kernel_id}", shut_down)
 
     async def sessions(self) -> list[SessionInfo]:
-        found: list[JsonObject] = await self._calls.look("sessions", self._sessions.list_sessions)
-        return [session_info(model) for model in found]
+        models: list[JsonObject] = await self._calls.look("sessions", self._sessions.list_sessions)
+        return [session_info(model) for model in models]
 
     async def session_of(self, path: NotebookPath) -> SessionInfo | None:
-        """The notebook's own session. One that lost its kernel does not count."""
-        for session in await self.sessions():
-            if session.path == path.text and session.type == NOTEBOOK and session.kernel is not None:
-                return session
-        return None
+        return notebook_session(await self.sessions(), path)
 
     async def start_session(
         self, path: NotebookPath, *, kernel_name: str | None = None, kernel_id: str | None = None
     ) -> SessionInfo:
-        name, given = await self._choice(kernel_name, kernel_id)
+        kernel_name, kernel_id = await self._checked_choice(kernel_name, kernel_id)
 
         async def start() -> JsonObject:
             if await self._sessions.session_exists(path=path.text):
                 return await self._sessions.get_session(path=path.text)
             try:
                 return await self._sessions.create_session(
-                    path=path.text, name=path.name, type=NOTEBOOK, kernel_name=name, kernel_id=given
+                    path=path.text, name=path.name, type=NOTEBOOK, kernel_name=kernel_name, kernel_id=kernel_id
                 )
             except (OSError, RuntimeError, ValueError, LookupError) as error:
                 raise HTTPError(SERVER_FAILED, str(error)) from error
@@ -128,10 +132,18 @@ class LocalKernels:
     async def switch_kernel(
         self, session_id: str, *, kernel_name: str | None = None, kernel_id: str | None = None
     ) -> SessionInfo:
-        name, given = await self._choice(kernel_name, kernel_id)
-        return session_info(
-            await self._calls.do(f"session {session_id}", lambda: self._switch(session_id, name, given))
-        )
+        kernel_name, kernel_id = await self._checked_choice(kernel_name, kernel_id)
+
+        async def switch() -> JsonObject:
+            before: JsonObject = await self._sessions.get_session(session_id=session_id)
+            new_id = kernel_id or (await self._start_for(before, kernel_name) if kernel_name else None)
+            await self._sessions.update_session(session_id, **({"kernel_id": new_id} if new_id else {}))
+            after: JsonObject = await self._sessions.get_session(session_id=session_id)
+            if after["kernel"]["id"] != before["kernel"]["id"]:
+                await ensure_async(self._kernels.shutdown_kernel(before["kernel"]["id"]))
+            return after
+
+        return session_info(await self._calls.do(f"session {session_id}", switch))
 
     async def move_session(self, session_id: str, path: NotebookPath) -> None:
         name = path.text.rpartition("/")[2]
@@ -140,19 +152,10 @@ class LocalKernels:
             lambda: self._sessions.update_session(session_id, path=path.text, name=name),
         )
 
-    async def _switch(self, session_id: str, name: str | None, given: str | None) -> JsonObject:
-        before: JsonObject = await self._sessions.get_session(session_id=session_id)
-        chosen = given or (await self._start_for(before, name) if name else None)
-        await self._sessions.update_session(session_id, **({"kernel_id": chosen} if chosen else {}))
-        after: JsonObject = await self._sessions.get_session(session_id=session_id)
-        if after["kernel"]["id"] != before["kernel"]["id"]:
-            await ensure_async(self._kernels.shutdown_kernel(before["kernel"]["id"]))
-        return after
-
     async def _start_for(self, session: JsonObject, name: str) -> str:
-        of = {key: session[key] for key in ("name", "path", "type")}
+        options = {key: session[key] for key in ("name", "path", "type")}
         try:
-            return await self._sessions.start_kernel_for_session(session["id"], kernel_name=name, **of)
+            return await self._sessions.start_kernel_for_session(session["id"], kernel_name=name, **options)
         except (OSError, RuntimeError, ValueError, LookupError) as error:
             raise HTTPError(NO_KERNEL, f"The '{name}' kernel could not be started: {str(error)!r}") from error
 
@@ -166,14 +169,14 @@ class LocalKernels:
         await self._calls.do(f"session {session_id}", end)
 
     async def open_channel(self, kernel_id: str, session_id: str) -> KernelChannel:
-        where = f"ws{self._url.removeprefix('http')}/api/kernels/{quote(kernel_id, safe='')}/channels"
+        address = f"ws{self._url.removeprefix('http')}/api/kernels/{quote(kernel_id, safe='')}/channels"
         if kernel_id not in self._kernels:
-            raise KernelGone(f"no kernel at {where}", hint="It was shut down; run a cell again to start a new one")
+            raise KernelGone(f"no kernel at {address}", hint="It was shut down; run a cell again to start a new one")
         kernel = self._kernels.get_kernel(kernel_id)
         if not hasattr(kernel, "connect_iopub"):
-            # A kernel behind a gateway has no sockets here: the server's own websocket leads to it.
+            # A kernel behind a gateway has no sockets here, but the server's own websocket reaches it.
             return await self._open_from_outside(kernel_id, session_id)
-        await wait_until_alive(kernel, where)
+        await wait_until_alive(kernel, address)
         return SocketChannel(self._kernels, kernel_id, session_id)
 
     async def _open_from_outside(self, kernel_id: str, session_id: str) -> KernelChannel:
@@ -183,10 +186,10 @@ class LocalKernels:
         headers = {"Authorization": f"token {token}"} if token else {}
         return await open_websocket(f"ws{base}/api/kernels/{quote(kernel_id, safe='')}/channels?{query}", headers)
 
-    async def _choice(self, kernel_name: str | None, kernel_id: str | None) -> tuple[str | None, str | None]:
+    async def _checked_choice(self, kernel_name: str | None, kernel_id: str | None) -> tuple[str | None, str | None]:
         if kernel_id is not None:
             return None, (await self.kernel(kernel_id)).id
-        return (await self._known(kernel_name) if kernel_name else None), None
+        return (await self._checked_name(kernel_name) if kernel_name else None), None
 
-    async def _known(self, name: str) -> str:
-        return known_kernel(name, await self.specs(), self.url)
+    async def _checked_name(self, name: str) -> str:
+        return spec_named(name, await self.specs(), self.url).name

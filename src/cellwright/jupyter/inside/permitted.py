@@ -1,7 +1,7 @@
-"""What the Jupyter server that we run inside of lets a caller do, asked wherever its files, rooms, sessions and kernels are reached.
+"""Checks what the Jupyter server that we run inside of permits a caller, on every use of its files, rooms, sessions and kernels.
 
-`Connected` is made for each caller: its documents, kernels and rooms pass on nothing that `NEEDED` does not name, and only what the
-caller has Jupyter's leave for. A tool cannot forget to ask, and a new method cannot be called before it is named here.
+`Connected` is made for each caller. Its documents, kernels and rooms have only the methods that the tables below name, and each
+method checks that Jupyter permits it to the caller. So no tool can forget the check, and no new method can go without it.
 """
 
 import inspect
@@ -11,7 +11,8 @@ from typing import Any, Final, cast
 
 from cellwright.core.errors import Forbidden
 from cellwright.core.types import Call, Leave, Principal, Scope
-from cellwright.jupyter.documents.rooms import OpenDocument, Rooms, RunEnded
+from cellwright.jupyter.documents.open_document import OpenDocument
+from cellwright.jupyter.documents.rooms import Rooms, RunEnded
 from cellwright.jupyter.documents.text import TextDocument
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.kernels.live import LiveKernels
@@ -28,9 +29,9 @@ USE_KERNELS: Final = Leave("execute", "kernels")
 READ_KINDS: Final = Leave("read", "kernelspecs")
 
 RUNNING = (WRITE_FILES, READ_SESSIONS, WRITE_SESSIONS, READ_KERNELS, WRITE_KERNELS, USE_KERNELS, READ_KINDS)
-"""What running a notebook's cells may touch: its session and kernel, which are started if there are none, and the outputs in its file."""
+"""What running cells needs: session and kernel, which are started if there are none, and the file, which gets the outputs."""
 ENDING = (READ_SESSIONS, WRITE_SESSIONS, WRITE_KERNELS)
-"""What ending a notebook's kernel touches."""
+"""What ending a notebook's kernel needs."""
 
 DOCUMENTS: Mapping[str, tuple[Leave, ...]] = {
     "url": (),
@@ -58,7 +59,7 @@ FORKS: Mapping[str, tuple[Leave, ...]] = {
     "make": (READ_FILES, WRITE_FILES),
     "end": (WRITE_FILES,),
 }
-# Jupyter itself wants no leave for kernels of who makes, switches or ends a session. Each of these starts or ends one.
+# Jupyter itself does not check leave for kernels when a session is made, switched or ended, though each starts or ends a kernel.
 KERNELS: Mapping[str, tuple[Leave, ...]] = {
     "url": (),
     "specs": (READ_KINDS,),
@@ -94,7 +95,7 @@ QUEUES: Mapping[str, tuple[Leave, ...]] = {
 
 
 def require(principal: Principal, *needed: Leave) -> None:
-    """Raise Forbidden unless the caller has Jupyter's leave for all of it."""
+    """Raise Forbidden unless Jupyter permits all of these to the caller."""
     for leave in needed:
         if not principal.has(leave):
             raise Forbidden(
@@ -110,7 +111,7 @@ def require_run(
     instead: str = "give exec: false",
     needed: Sequence[Leave] = RUNNING,
 ) -> None:
-    """Running code needs its own scope, also where a tool that writes does it on the way; and Jupyter's leave, before anything is done."""
+    """Raise Forbidden, before anything is done, unless the caller has the scope to run code (also within an edit) and Jupyter's leave."""
     if not call.principal.may(Scope.RUN):
         raise Forbidden(
             f"the token lacks the scope 'run' that {doing} needs",
@@ -120,8 +121,8 @@ def require_run(
     require(call.principal, *needed)
 
 
-class _Asking:
-    """Something of Jupyter's, of which each method first asks for the leave that it needs."""
+class _Permitted:
+    """A part of Jupyter, each method of which first checks that the caller has the leave it needs."""
 
     def __init__(self, inner: object, needed: Mapping[str, tuple[Leave, ...]], principal: Principal) -> None:
         self._inner = inner
@@ -132,26 +133,26 @@ class _Asking:
         needed = self._needed.get(name)
         if needed is None:
             raise AttributeError(f"{name} of {type(self._inner).__name__} is not named among what needs leave")
-        found = getattr(self._inner, name)
-        if not needed or not callable(found):
-            return found
-        if not inspect.iscoroutinefunction(found):
+        attribute = getattr(self._inner, name)
+        if not needed or not callable(attribute):
+            return attribute
+        if not inspect.iscoroutinefunction(attribute):
 
-            def ask(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401
+            def checked(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401
                 require(self._principal, *needed)
-                return found(*arguments, **named)
+                return attribute(*arguments, **named)
 
-            return ask
+            return checked
 
-        async def ask_first(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401
+        async def checked_coroutine(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401
             require(self._principal, *needed)
-            return await found(*arguments, **named)
+            return await attribute(*arguments, **named)
 
-        return ask_first
+        return checked_coroutine
 
 
-class _AskingRooms(_Asking):
-    """Open documents are shared by all callers: what each may do with one is asked anew."""
+class _PermittedRooms(_Permitted):
+    """Open documents are shared by all callers, so each change is checked for the caller who makes it."""
 
     def __init__(self, rooms: Rooms, principal: Principal) -> None:
         super().__init__(rooms, ROOMS, principal)
@@ -180,33 +181,33 @@ class PermittedJupyter:
 
     @property
     def documents(self) -> Documents:
-        return cast("Documents", _AskingDocuments(self._jupyter.documents, self._principal))
+        return cast("Documents", _PermittedDocuments(self._jupyter.documents, self._principal))
 
     @property
     def kernels(self) -> JupyterKernels:
-        return cast("JupyterKernels", _Asking(self._jupyter.kernels, KERNELS, self._principal))
+        return cast("JupyterKernels", _Permitted(self._jupyter.kernels, KERNELS, self._principal))
 
     async def about(self) -> Mapping[str, object]:
         require(self._principal, READ_KERNELS)
         return await self._jupyter.about()
 
     async def close(self) -> None:
-        """It is not one caller's to close."""
+        """Does nothing: no single caller may close it."""
 
 
-class _AskingDocuments(_Asking):
+class _PermittedDocuments(_Permitted):
     def __init__(self, documents: Documents, principal: Principal) -> None:
         super().__init__(documents, DOCUMENTS, principal)
         self._documents = documents
 
     @property
     def forks(self) -> Forks:
-        return cast("Forks", _Asking(self._documents.forks, FORKS, self._principal))
+        return cast("Forks", _Permitted(self._documents.forks, FORKS, self._principal))
 
 
 def permitted_rooms(rooms: Rooms, principal: Principal) -> Rooms:
-    return cast("Rooms", _AskingRooms(rooms, principal))
+    return cast("Rooms", _PermittedRooms(rooms, principal))
 
 
 def permitted_queues(kernels: LiveKernels, principal: Principal) -> LiveKernels:
-    return cast("LiveKernels", _Asking(kernels, QUEUES, principal))
+    return cast("LiveKernels", _Permitted(kernels, QUEUES, principal))

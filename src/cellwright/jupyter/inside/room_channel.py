@@ -1,13 +1,13 @@
-"""A room's channel in memory: for the room one of its clients, for us the same channel as over a websocket."""
+"""A room's channel in memory. The room sees a client like any other; we see the same channel as over a websocket."""
 
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Self
+from typing import Any, Self
 
 from pycrdt import Decoder, Encoder
 
-from cellwright.jupyter.documents.room import RAW
+from cellwright.jupyter.documents.room import LEAVE_SECONDS, RAW
 from cellwright.jupyter.port import RoomClosed
 
 GOING_AWAY = 1001
@@ -17,7 +17,7 @@ Leave = Callable[[], Awaitable[None]]
 
 
 class RoomClient:
-    """What the room sees of us: a client whose messages it iterates over until an empty one comes."""
+    """The client that the room sees. The room iterates over its messages until an empty one comes."""
 
     def __init__(self, room_id: str) -> None:
         self.path = room_id
@@ -39,13 +39,16 @@ class RoomClient:
             raise StopAsyncIteration
         return message
 
-    def hang_up(self) -> None:
-        """Nothing more will come from us."""
+    async def hang_up(self, serving: asyncio.Task[Any]) -> None:
+        """End our messages, and wait until the task that serves this client has ended."""
         self.from_us.put_nowait(b"")
+        _, late = await asyncio.wait([serving], timeout=LEAVE_SECONDS)
+        for task in late:
+            task.cancel()
 
 
 class MemoryRoomChannel:
-    """Our end. Requests to save are answered here, as the server's websocket handler does; the room knows nothing of them."""
+    """Our end. It answers requests to save, as the server's websocket handler does; the room does not see them."""
 
     def __init__(self, client: RoomClient, save: Save, leave: Leave) -> None:
         self._client = client
@@ -55,7 +58,7 @@ class MemoryRoomChannel:
         self._left = False
 
     def end(self, code: int | None, reason: str) -> None:
-        """The other side is gone: what it said before can still be received."""
+        """The other side is gone. Its earlier messages can still be received."""
         if self._ended is None:
             self._ended = RoomClosed(code, reason)
             self._client.to_us.put_nowait(self._ended)
@@ -94,7 +97,7 @@ class MemoryRoomChannel:
 
 
 def refused_channel(code: int | None, reason: str) -> MemoryRoomChannel:
-    """A channel that was closed before anything came: how a websocket shows that the room could not be opened."""
+    """A channel that is closed from the beginning, as a websocket is when the room could not be opened."""
 
     async def save() -> str:
         return "failed"

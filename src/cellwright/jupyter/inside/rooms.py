@@ -1,6 +1,6 @@
 """Rooms of jupyter-server-ydoc, from the inside of its server: opened, joined and cleaned up as its websocket handler does.
 
-We join as one of the room's clients. That is what keeps the room while we use it, and lets it go when the last client leaves.
+We join as one of the room's clients. This keeps the room while we use it, and frees it when the last client leaves.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any, cast
 from tornado.web import HTTPError
 
 from cellwright.core.errors import Unavailable
-from cellwright.jupyter.documents.room import JOIN_SECONDS, LEAVE_SECONDS, SAVE_SECONDS, Saved
+from cellwright.jupyter.documents.room import JOIN_SECONDS, SAVE_SECONDS, Saved
 from cellwright.jupyter.files.paths import DocPath
 from cellwright.jupyter.inside.room_channel import MemoryRoomChannel, RoomClient, refused_channel
 from cellwright.jupyter.model import RoomKind
@@ -40,9 +40,10 @@ class YdocRooms:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def join(self, path: DocPath, kind: RoomKind) -> RoomAccess:
-        """A way into the document's room. The file must be there: see that first."""
-        room_id = f"{kind.value}:{self._file_id(path)}"
-        # A room that was opened half, or that nobody is in and nobody cleans, would stay if we were broken off here.
+        """Join the document's room. The caller checks first that the file exists."""
+        file_ids: Any = self._extension.serverapp.web_app.settings["file_id_manager"]
+        room_id = f"{kind.value}:{file_ids.get_id(path.text) or file_ids.index(path.text)}"
+        # A task of its own, because a cancelled caller would leave a half-opened room, or one without clients that nobody cleans.
         entering = asyncio.create_task(self._enter(room_id, path))
         try:
             async with asyncio.timeout(JOIN_SECONDS):
@@ -57,10 +58,6 @@ class YdocRooms:
         if not entering.cancelled() and entering.exception() is None:
             self._keep(asyncio.create_task(entering.result().channel.close()))
 
-    def _file_id(self, path: DocPath) -> str:
-        ids: Any = self._extension.serverapp.web_app.settings["file_id_manager"]
-        return str(ids.get_id(path.text) or ids.index(path.text))
-
     async def _enter(self, room_id: str, path: DocPath) -> RoomAccess:
         client = RoomClient(room_id)
         try:
@@ -70,20 +67,23 @@ class YdocRooms:
             log.info("room_not_opened room=%s error=%s", room_id, error)
             return RoomAccess(room_id, refused_channel(code, f"Error initializing: {path}."), name=path.text)
         except (OSError, RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
-            # The extension reads whatever the file holds: what it stumbles over shows as any of these.
+            # The extension reads whatever is in the file, and may fail with any of these.
             log.warning("room_not_opened room=%s", room_id, exc_info=error)
-            said = {"reason": "initialization_error", "reloadable": False, "errorReason": str(error)}
-            return RoomAccess(room_id, refused_channel(NOT_INITIALIZED, json.dumps(said)), name=path.text)
+            reason = {"reason": "initialization_error", "reloadable": False, "errorReason": str(error)}
+            return RoomAccess(room_id, refused_channel(NOT_INITIALIZED, json.dumps(reason)), name=path.text)
         serving = self._keep(asyncio.create_task(self._server.serve(client)))
         channel = MemoryRoomChannel(client, lambda: _save(room), lambda: self._leave(room, client, serving))
         serving.add_done_callback(lambda _: channel.end(STOPPED, "the room was stopped"))
         return RoomAccess(room_id, channel, name=path.text)
 
     async def _open(self, room_id: str, client: RoomClient) -> Any:  # noqa: ANN401 - the extension's own class
-        await self._start_server()
+        if not self._server.started.is_set():
+            self._keep(asyncio.create_task(self._server.start()))
+            async with asyncio.timeout(WAIT_FOR_SERVER_SECONDS):
+                await self._server.started.wait()
         async with self._lock(room_id):
             room = self._server.rooms.get(room_id) or self._new_room(room_id)
-            # From here on we are a client: nobody who leaves meanwhile takes the room for empty.
+            # From here on we are a client, so that nobody who leaves meanwhile takes the room for empty.
             room.clients.add(client)
             if room.cleaner is not None:
                 room.cleaner.cancel()
@@ -99,31 +99,25 @@ class YdocRooms:
                     await self._discard(room_id, room)
         return room
 
-    async def _start_server(self) -> None:
-        if not self._server.started.is_set():
-            self._keep(asyncio.create_task(self._server.start()))
-            async with asyncio.timeout(WAIT_FOR_SERVER_SECONDS):
-                await self._server.started.wait()
-
     def _new_room(self, room_id: str) -> Any:  # noqa: ANN401
-        """Made as the websocket handler makes it. `get_document(create=True)` leaves out the settings of the store."""
-        ours: Any = self._extension
-        make: Any = import_module("jupyter_server_ydoc.rooms").DocumentRoom
-        kept_as, kind, file_id = room_id.split(":", 2)
-        store = self._server.ystore_class(path=f".{kind}:{file_id}.y", log=ours.log)
+        """Make the room as the websocket handler does. `get_document(create=True)` leaves out the settings of the store."""
+        extension: Any = self._extension
+        room_class: Any = import_module("jupyter_server_ydoc.rooms").DocumentRoom
+        file_format, file_type, file_id = room_id.split(":", 2)
+        store = self._server.ystore_class(path=f".{file_type}:{file_id}.y", log=extension.log)
         settings = {
-            "save_delay": ours.document_save_delay,
-            "document_load_progressively": getattr(ours, "document_load_progressively", False),
-            "notebook_output_delay_threshold_mb": getattr(ours, "notebook_output_delay_threshold_mb", None),
+            "save_delay": extension.document_save_delay,
+            "document_load_progressively": getattr(extension, "document_load_progressively", False),
+            "notebook_output_delay_threshold_mb": getattr(extension, "notebook_output_delay_threshold_mb", None),
             "exception_handler": _log_and_go_on,
         }
-        known = inspect.signature(make).parameters
-        options = {name: value for name, value in settings.items() if name in known}
-        file, events = ours.file_loaders[file_id], ours.serverapp.event_logger
-        return make(room_id, kept_as, kind, file, events, store, ours.log, **options)
+        parameters = inspect.signature(room_class).parameters
+        options = {name: value for name, value in settings.items() if name in parameters}
+        file, events = extension.file_loaders[file_id], extension.serverapp.event_logger
+        return room_class(room_id, file_format, file_type, file, events, store, extension.log, **options)
 
     def _lock(self, room_id: str) -> asyncio.Lock:
-        """The one that the websocket handlers take too."""
+        """The room's lock, which the websocket handlers use too."""
         return self._locks.setdefault(room_id, asyncio.Lock())
 
     @property
@@ -131,16 +125,13 @@ class YdocRooms:
         return cast("MutableMapping[str, asyncio.Lock]", getattr(self._extension, "_room_locks", self._own_locks))
 
     async def _leave(self, room: Any, client: RoomClient, serving: asyncio.Task[Any]) -> None:  # noqa: ANN401
-        client.hang_up()
-        _, late = await asyncio.wait([serving], timeout=LEAVE_SECONDS)
-        for task in late:
-            task.cancel()
+        await client.hang_up(serving)
         room.clients.discard(client)
         if not room.clients and (room.cleaner is None or room.cleaner.done()):
             room.cleaner = self._keep(asyncio.create_task(self._clean(client.path, room)))
 
     async def _clean(self, room_id: str, room: Any) -> None:  # noqa: ANN401
-        """Free the room a while after its last client left. Whoever comes before that cancels this."""
+        """Free the room a while after its last client left. A client that comes before that cancels this."""
         delay = self._extension.document_cleanup_delay
         if delay is None:
             return
@@ -158,7 +149,7 @@ class YdocRooms:
         await room.stop()
         file_id, loaders = room_id.split(":", 2)[2], self._extension.file_loaders
         if file_id in loaders and loaders[file_id].number_of_subscriptions == 0:
-            # What watched the file failed when the file was deleted, and that is raised once more here.
+            # If the file was deleted, its watcher failed, and raises that error once more here.
             with contextlib.suppress(RuntimeError):
                 await loaders.remove(file_id)
 
@@ -175,12 +166,12 @@ def _log_and_go_on(error: Exception, to: logging.Logger) -> bool:
 
 
 async def _save(room: Any) -> str:  # noqa: ANN401
-    """Write the file now, as the websocket handler does when it is asked to."""
+    """Write the file now, as the websocket handler does for a request to save."""
     saving: asyncio.Task[None] | None = room._save_to_disc()  # noqa: SLF001 - there is no other way
     if saving is None:
         return Saved.SKIPPED
-    # Waited for from outside: a newer save cancels this one, which must not look as if we were cancelled.
-    done, _ = await asyncio.wait([saving], timeout=SAVE_SECONDS)
-    if not done:
+    # Not awaited itself: a newer save cancels this task, and that must not look as if we were cancelled.
+    finished, _ = await asyncio.wait([saving], timeout=SAVE_SECONDS)
+    if not finished:
         return Saved.FAILED
     return Saved.SKIPPED if saving.cancelled() else Saved.FAILED if saving.exception() else Saved.SUCCESS

@@ -1,4 +1,4 @@
-"""How messages travel to and from a kernel: the shape of a message, and of a channel."""
+"""Messages to and from a kernel, and the channel that carries them."""
 
 import contextlib
 import json
@@ -14,11 +14,11 @@ from cellwright.jupyter.kernels.long_stream import pieces
 OPEN_SECONDS = 75.0
 """The server lets a websocket wait up to 60 s for a kernel that is still starting."""
 CONTENT_BOUNDS = JsonBounds(size=16 * 1024 * 1024, items=500_000, depth=200)
-"""Of what a kernel says. Code that runs in it decides what that is."""
+"""Of the content of a message. The code that runs in the kernel decides what is in it."""
 MAX_MESSAGE_BYTES = 80 * 1024 * 1024
-"""A longer message is not even received, which costs the connection, and with it what was under way."""
+"""A longer message is not even received. That ends the connection, and with it the requests under way."""
 ABOUT_BOUNDS = JsonBounds(size=1024 * 1024, items=10_000, depth=50)
-"""Of what a message says about itself."""
+"""Of the header and the parent header of a message."""
 
 JsonObject = dict[str, Any]
 Part = bytes | memoryview
@@ -49,11 +49,11 @@ class Message:
 
 
 class ChannelClosed(Exception):
-    """The channel ended; what was sent meanwhile may be lost."""
+    """The channel ended; messages under way may be lost."""
 
 
 class TooLong(ChannelClosed):
-    """The channel ended because of a message that is not taken in."""
+    """The channel ended because of a message that is too long to be received."""
 
 
 class KernelGone(NotFound):
@@ -64,14 +64,14 @@ class KernelGone(NotFound):
 
 
 class KernelChannel(Protocol):
-    """A duplex way to one kernel. All channels of the protocol share it."""
+    """A two-way channel to one kernel. All channels of the protocol share it."""
 
     async def send(self, message: Message) -> None:
         """Hand the message over, or raise ChannelClosed."""
         ...
 
     async def receive(self) -> Message:
-        """The next message of any channel, in order, or ChannelClosed."""
+        """The next message of any channel, in order. Raises ChannelClosed at the end."""
         ...
 
     async def close(self) -> None: ...
@@ -100,15 +100,15 @@ def unpack(frame: bytes) -> Iterator[Message]:
     if not 6 <= count <= len(frame) // 8:  # noqa: PLR2004 - channel, header, parent, metadata, content, end
         raise ValueError("not a kernel message")
     offsets = [int.from_bytes(frame[8 * i : 8 * i + 8], "little") for i in range(1, count + 1)]
-    whole = memoryview(frame)
-    channel, *parts = [whole[start:end] for start, end in pairwise(offsets)]
+    view = memoryview(frame)
+    channel, *parts = [view[start:end] for start, end in pairwise(offsets)]
     return messages_of(bytes(channel).decode(), parts[:4], parts[4:])
 
 
 def messages_of(channel: str, parts: Sequence[Part], buffers: Sequence[Part] = ()) -> Iterator[Message]:
-    """The message of four parts of JSON: one, or the pieces of a long stream. ValueError if it is none.
+    """The message of four JSON parts; for a long stream, several messages with a piece each. Raises ValueError if it is no message.
 
-    If there is too much in it, it is a message that says so. A part is measured before it is copied.
+    A message that is too large is replaced by one that says so. Each part is measured before it is copied.
     """
     header_part, parent_part, metadata_part, content_part = parts
     header, parent = _parsed(header_part, ABOUT_BOUNDS), _parsed(parent_part, ABOUT_BOUNDS)
@@ -127,13 +127,13 @@ def messages_of(channel: str, parts: Sequence[Part], buffers: Sequence[Part] = (
                 return
         yield left_out(f"the kernel sent a {kind} that has {error}", header, parent, missing)
         return
-    # They are a widget's, and only handed on: a long one is nothing to us.
-    handed_on = tuple(map(bytes, buffers)) if sum(map(len, buffers)) <= ABOUT_BOUNDS.size else ()
-    yield Message(channel, header, content, parent, metadata, handed_on)
+    # Buffers belong to widgets, and we do not use them: long ones are left out.
+    small_buffers = tuple(map(bytes, buffers)) if sum(map(len, buffers)) <= ABOUT_BOUNDS.size else ()
+    yield Message(channel, header, content, parent, metadata, small_buffers)
 
 
 class _TooMuch(ValueError):
-    """There is more in JSON than is taken in."""
+    """The JSON exceeds its bounds."""
 
 
 def _parsed(part: Part, bounds: JsonBounds) -> JsonObject:
@@ -145,7 +145,7 @@ def _parsed(part: Part, bounds: JsonBounds) -> JsonObject:
     return cast("JsonObject", parsed(data))
 
 
-def left_out(what: str, header: JsonObject, parent: JsonObject, missing: str = "this output") -> Message:
-    """What stands among the outputs in the place of one that was not taken in."""
-    text = f"[cellwright: {what}, so {missing} is missing here; write large data to a file and show a part of it]\n"
+def left_out(reason: str, header: JsonObject, parent: JsonObject, missing: str = "this output") -> Message:
+    """A note among the outputs, in the place of one that was too large."""
+    text = f"[cellwright: {reason}, so {missing} is missing here; write large data to a file and show a part of it]\n"
     return Message("iopub", {**header, "msg_type": "stream"}, {"name": "stderr", "text": text}, parent)

@@ -1,7 +1,7 @@
 """One connection to one kernel, kept open and shared by all who run code in it.
 
-Every message is given to the request it answers, by parent id; many requests may be under way at once. The connection
-notices when the kernel dies or is restarted by anybody, and comes back after a cut without mixing up what is whose.
+Every message goes to the request that it answers, by its parent id; many requests may be under way at once. The connection
+notices when the kernel dies or is restarted by anybody, and reconnects after a cut without mixing up the requests.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ from cellwright.jupyter.kernels.request import (
     OnMessage,
     ReplyLost,
     Request,
-    death,
     execute_reply,
-    gone,
+    kernel_died,
+    kernel_gone,
     never_begun,
 )
 
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 START_SECONDS = 60.0
 """How long a kernel that restarts may take to answer."""
 NUDGE_SECONDS = 10.0
-"""How long to wait for an answer from a kernel that speaks; one that is busy for a person may not give one."""
+"""How long to wait for an answer from a kernel that sends messages. If it is busy for a person, it may not answer."""
 NUDGE_EVERY = 0.5
 GUARD_EVERY = 2.0
 PROBE_SECONDS = 5.0
@@ -54,7 +54,7 @@ PROTOCOL_VERSION = "5.3"
 
 
 class KernelConnection:
-    """The one connection to a kernel. Opens on the first request, comes back by itself, ends with `close`."""
+    """The one connection to a kernel. It opens on the first request, reconnects by itself, and ends with `close`."""
 
     def __init__(
         self,
@@ -65,13 +65,13 @@ class KernelConnection:
         exists: Callable[[], Awaitable[bool]] | None = None,
         busy: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        """`exists` and `busy` are what the server knows of the kernel, asked for while it is quiet."""
+        """`exists` and `busy` ask the server about the kernel. They are called while the kernel is quiet."""
         self.kernel_id = kernel_id
         self.session_id = session_id or secrets.token_hex(16)
         self.state = "unknown"
-        """The kernel's last word about itself: idle, busy, starting, restarting, dead."""
+        """The last state that the kernel reported: idle, busy, starting, restarting, dead."""
         self.restarts = 0
-        """How often the kernel was seen to start anew; a change means that variables are gone."""
+        """How many restarts were noticed. If it grows, all variables are gone."""
         self._open_channel = open_channel
         self._exists = exists
         self._busy = busy
@@ -85,7 +85,9 @@ class KernelConnection:
         self._opening = asyncio.Lock()
         self._answers = False
         self._identity: str | None = None
-        self._buried: str | None = None
+        """The session with which the kernel's process signs its messages."""
+        self._old_identity: str | None = None
+        """That of the process before a restart which the server told us of."""
         self._starts_anew = False
         self._closed = False
 
@@ -95,11 +97,11 @@ class KernelConnection:
 
     @property
     def answers(self) -> bool:
-        """Whether code can be run without waiting for the kernel to be reached."""
+        """Whether code can be run without waiting for a connection."""
         return self._answers and self._channel is not None
 
     async def ready(self) -> None:
-        """Return when the kernel is connected and its output is known to reach us."""
+        """Wait until the kernel is connected and its output is known to reach us."""
         if self.answers:
             return
         async with self._opening:
@@ -125,12 +127,12 @@ class KernelConnection:
         user_expressions: dict[str, str] | None = None,
         stop_on_error: bool = True,
     ) -> ExecuteReply:
-        """Run code and give every message it publishes, in order, to `on_message`. `input()` in it fails at once.
+        """Run code, and call `on_message` with every message that it publishes, in order. `input()` in it fails at once.
 
-        Threads that the code leaves behind may go on printing: that is given too, for the latest runs. After an error the kernel
-        drops what is sent to it for a moment, unless `stop_on_error` is false.
+        For the latest runs, `on_message` also gets what threads of the code print afterwards. After an error the kernel drops
+        further requests for a moment, unless `stop_on_error` is false.
 
-        Raises KernelDied, KernelGone, ReplyLost or Unavailable. Cancelling stops the waiting, not the code.
+        Raises KernelDied, KernelGone, ReplyLost or Unavailable. Cancelling ends the wait, not the code.
         """
         content: JsonObject = {
             "code": code,
@@ -144,7 +146,9 @@ class KernelConnection:
         request = self._new_request("shell", "execute_request", content)
         reply = await self._ask(request, on_message)
         if on_message is not None:
-            self._listen_on(request.message.id, on_message)
+            self._finished[request.message.id] = on_message
+            while len(self._finished) > REMEMBERED_RUNS:
+                self._finished.popitem(last=False)
         return execute_reply(reply, incomplete=request.incomplete)
 
     async def kernel_info(self, timeout: float = START_SECONDS) -> LanguageInfo:  # noqa: ASYNC109
@@ -158,34 +162,34 @@ class KernelConnection:
         )
 
     async def complete(self, code: str, cursor: int, timeout: float = 15.0) -> Completion:  # noqa: ASYNC109
-        """What may stand at `cursor`, counted in code points."""
+        """Completions at `cursor`, which counts code points."""
         content = await self._query("complete_request", {"code": code, "cursor_pos": cursor}, timeout)
         start, end = int(content.get("cursor_start", cursor)), int(content.get("cursor_end", cursor))
         return Completion(tuple(map(str, content.get("matches", []))), start, end)
 
     async def inspect(self, code: str, cursor: int, detail: int = 0, timeout: float = 15.0) -> JsonObject | None:  # noqa: ASYNC109
-        """What the kernel knows about the name at `cursor`, as a mime bundle, or None."""
+        """The kernel's information about the name at `cursor`, as a mime bundle, or None."""
         question = {"code": code, "cursor_pos": cursor, "detail_level": detail}
         content = await self._query("inspect_request", question, timeout)
         return dict(content.get("data", {})) if content.get("found") else None
 
     def note_restart(self, seen_before: int) -> None:
-        """The server says that it has restarted the kernel since this was seen `seen_before` times.
+        """The server says that it has restarted the kernel. `seen_before` is `restarts` before the request to restart.
 
-        The old process is gone for certain, whether or not the new one has been heard yet.
+        The old process is certainly gone, whether or not the new one has sent a message yet.
         """
         if self.restarts == seen_before:
-            # What the old process said last may still be on its way here, and must not be taken for the new one.
-            self._buried, self._identity = self._identity, None
+            # The last messages of the old process may still be on their way, and must not be taken for those of the new one.
+            self._old_identity, self._identity = self._identity, None
             self._note_death("was restarted")
 
     def note_shutdown(self) -> None:
-        """The server says that it has shut the kernel down: what is under way in it ended with it."""
+        """The server says that it has shut the kernel down: all requests under way ended with it."""
         self._drop_channel()
-        self._fail_all(gone(self.kernel_id))
+        self._fail_all(kernel_gone(self.kernel_id))
 
     async def close(self) -> None:
-        """Leave the kernel; it goes on running. Requests under way fail."""
+        """Close the connection; the kernel goes on running. Requests under way fail."""
         self._closed = True
         self._fail_all(
             Unavailable(
@@ -201,13 +205,8 @@ class KernelConnection:
         if channel is not None:
             await channel.close()
 
-    def _listen_on(self, request_id: str, on_message: OnMessage) -> None:
-        self._finished[request_id] = on_message
-        while len(self._finished) > REMEMBERED_RUNS:
-            self._finished.popitem(last=False)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -241,7 +240,7 @@ class KernelConnection:
                 raise Unavailable(
                     f"the connection to kernel {self.kernel_id} was cut", hint="Nothing was run; try again"
                 )
-            # A cut while sending leaves the fate of the request open: the reader's recovery settles it.
+            # After a cut while sending, nobody knows whether the kernel got the request: `_recover` finds that out.
             with contextlib.suppress(ChannelClosed):
                 await channel.send(request.message)
             if self._exists is not None and not self._guarding and request.runs_code:
@@ -252,33 +251,33 @@ class KernelConnection:
             self._requests.pop(request.message.id, None)
 
     async def _nudge(self) -> None:
-        """Ask until both an answer and output have come: a subscription that is still being made loses output."""
-        required, heard_before = self._starts_anew, self._received
-        asked: set[asyncio.Task[Message]] = set()
+        """Send requests until one has an answer and its output: a subscription that is still being made loses output."""
+        required, received_before = self._starts_anew, self._received
+        nudges: set[asyncio.Task[Message]] = set()
         began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(START_SECONDS):
-                while not any(task.done() for task in asked):
+                while not any(task.done() for task in nudges):
                     waited = asyncio.get_running_loop().time() - began
-                    if waited > NUDGE_SECONDS and self._received > heard_before and not required:
+                    if waited > NUDGE_SECONDS and self._received > received_before and not required:
                         break
-                    # The control channel is answered while the shell is busy; not every kernel has it.
-                    for channel in ("control", "shell") if len(asked) % 8 == 0 else ("control",):
+                    # The control channel is answered while the shell is busy, but not every kernel has it.
+                    for channel in ("control", "shell") if len(nudges) % 8 == 0 else ("control",):
                         request = self._new_request(channel, "kernel_info_request", {})
-                        asked.add(asyncio.create_task(self._ask(request)))
-                    await asyncio.wait(asked, timeout=NUDGE_EVERY, return_when=asyncio.FIRST_COMPLETED)
-            done = [task for task in asked if task.done()]
-            if done and not any(task.exception() is None for task in done):
-                done[0].result()
+                        nudges.add(asyncio.create_task(self._ask(request)))
+                    await asyncio.wait(nudges, timeout=NUDGE_EVERY, return_when=asyncio.FIRST_COMPLETED)
+            finished = [task for task in nudges if task.done()]
+            if finished and not any(task.exception() is None for task in finished):
+                finished[0].result()
         except TimeoutError as error:
             if required:
                 raise Unavailable(
                     f"kernel {self.kernel_id} does not answer since it was restarted", hint="Restart the kernel"
                 ) from error
         finally:
-            for task in asked:
+            for task in nudges:
                 task.cancel()
-            await asyncio.gather(*asked, return_exceptions=True)
+            await asyncio.gather(*nudges, return_exceptions=True)
         self._answers = True
         self._starts_anew = False
 
@@ -292,25 +291,25 @@ class KernelConnection:
                     continue
                 self._dispatch(message)
                 if len(message.content.get("text", "")) >= LONG_TEXT:
-                    # The pieces of a long stream are all there: between them others have their turns.
+                    # The pieces of a long stream come without a wait: let other tasks run in between.
                     await asyncio.sleep(0)
-                # The next one may be long in coming, and this one may be large.
+                # The message may be large, and the next one may take long.
                 del message
         except TooLong as error:
             self._note_left_out(str(error))
         except ChannelClosed:
             pass
         finally:
-            # However the reading ended: nobody may wait for an answer that is not read any more.
+            # However the reading ended, nobody may wait for an answer that is not read any more.
             if self._channel is channel:
                 self._note_cut()
 
-    def _note_left_out(self, what: str) -> None:
-        """A message was not taken in, and nobody knows whose it was: all that runs now is told, in the place of the output."""
+    def _note_left_out(self, reason: str) -> None:
+        """A message was not received, and it is not known to which request it belonged: all running code gets a note among its outputs."""
         logger.warning("kernel_message_too_long kernel=%s", self.kernel_id)
         for request in tuple(self._requests.values()):
             if request.runs_code and request.started:
-                request.receive(left_out(what, {}, request.message.header))
+                request.receive(left_out(reason, {}, request.message.header))
 
     def _note_cut(self) -> None:
         self._channel = None
@@ -331,7 +330,7 @@ class KernelConnection:
             self._spawn(self._recover())
 
     def _drop_channel(self) -> None:
-        """The new process may have other ports, and the server looks for them only when a connection is opened."""
+        """Close the channel: the new process may have other ports, and the server looks for them only when a connection is opened."""
         channel, self._channel = self._channel, None
         if channel is not None:
             self._spawn(channel.close())
@@ -345,23 +344,24 @@ class KernelConnection:
         if message.type == "status":
             self._note_state(message)
         elif message.channel == "iopub" and message.type == "shutdown_reply" and message.content.get("restart"):
-            # The old process takes its leave. What is sent before the new one is heard may find nobody who listens to its output.
+            # The old process ends. Wait for the new one before sending code: until then nobody may listen to its output.
             self.note_restart(self.restarts)
         request = self._requests.get(message.parent_id)
         if request is not None:
             request.receive(message)
         elif message.channel == "iopub" and message.type != "status" and message.parent_id in self._finished:
-            # Not called from here: what it raises must not end the reading of all others.
+            # Not called from here, because an exception must not end the reading for all others.
             asyncio.get_running_loop().call_soon(self._finished[message.parent_id], message)
 
     def _note_identity(self, message: Message) -> None:
-        """A kernel signs its messages with a session of its own: a new one is a new process, whoever restarted it."""
-        signed = str(message.header.get("session", ""))
-        # Some kernels repeat the session of the question, and the server's own messages carry ours: neither tells.
-        if not signed or signed in (self.session_id, message.parent.get("session"), self._identity, self._buried):
+        """Notice a new process. A kernel signs its messages with a session of its own, and a restart by anybody changes it."""
+        identity = str(message.header.get("session", ""))
+        # Some kernels repeat the session of the request, and the server's own messages have ours: neither says anything.
+        uninformative = (self.session_id, message.parent.get("session"), self._identity, self._old_identity)
+        if not identity or identity in uninformative:
             return
-        known, self._identity = self._identity, signed
-        if known is not None:
+        before, self._identity = self._identity, identity
+        if before is not None:
             self._note_death("was restarted", spare=message.parent_id)
 
     def _note_state(self, message: Message) -> None:
@@ -372,51 +372,52 @@ class KernelConnection:
             self._drop_channel()
         elif state == "starting" and self._identity is None and self._answers:
             self._note_death("was restarted")
-        asked = self._requests.get(message.parent_id)
-        if asked is None or asked.message.channel != "control":
+        request = self._requests.get(message.parent_id)
+        if request is None or request.message.channel != "control":
             self.state = state
 
-    def _note_death(self, how: str, spare: str = "") -> None:
+    def _note_death(self, event: str, spare: str = "") -> None:
+        """Fail the requests that ended with the old process. `spare` is the id of one that the new process answers."""
         self.restarts += 1
         self._answers = False
         self._starts_anew = True
         self._finished.clear()
-        sent: list[Request] = []
+        unstarted: list[Request] = []
         for request in tuple(self._requests.values()):
             if not request.runs_code or request.message.id == spare:
                 continue
             if request.started:
-                request.fail(death(self.kernel_id, how, started=True))
+                request.fail(kernel_died(self.kernel_id, event, started=True))
             else:
-                # It went down with the old process, or waits on the wire for the new one: that will show.
-                sent.append(request)
-        if sent:
-            self._spawn(self._settle(sent, death(self.kernel_id, how, started=False)))
+                # Either the old process had it, or it still waits for the new one: `_settle` finds that out.
+                unstarted.append(request)
+        if unstarted:
+            self._spawn(self._settle(unstarted, kernel_died(self.kernel_id, event, started=False)))
 
     async def _guard(self, exists: Callable[[], Awaitable[bool]]) -> None:
-        """While code is under way and the kernel is quiet, see that it is still there and that nothing was lost."""
+        """While code runs and the kernel is quiet, check that the kernel still exists and that nothing was lost."""
         try:
             while any(request.runs_code for request in self._requests.values()):
                 before = self._received
                 await asyncio.sleep(GUARD_EVERY)
                 if self._received != before:
                     continue
-                # What cannot be found out now, a kernel that went meanwhile too, is looked at the next time.
+                # If a check fails, or the kernel goes meanwhile, the next round finds out.
                 with contextlib.suppress(CellwrightError, TimeoutError):
-                    # A kernel that is shut down says nothing, and its websocket stays open.
+                    # A kernel that is shut down sends nothing, and its websocket stays open.
                     if not await exists():
                         self._drop_channel()
-                        return self._fail_all(gone(self.kernel_id))
-                    if await self._doubtful():
+                        return self._fail_all(kernel_gone(self.kernel_id))
+                    if await self._may_have_lost_something():
                         await self._probe()
         finally:
             self._guarding = False
 
-    async def _doubtful(self) -> bool:
-        """Whether something may have been lost. Not asked of the kernel itself: people would see it as idle."""
+    async def _may_have_lost_something(self) -> bool:
+        """Whether a message may have been lost. The kernel itself is not asked, because people would then see it as idle."""
         if self._channel is None:
             return False
-        # A restart was noticed, by a reply maybe, and nobody has asked for anything since.
+        # A restart may have been noticed, with no request since.
         async with asyncio.timeout(PROBE_SECONDS):
             await self.ready()
         if any(request.replied or not request.started for request in self._requests.values()):
@@ -424,24 +425,28 @@ class KernelConnection:
         return self._busy is not None and not await self._busy()
 
     async def _probe(self) -> None:
-        """Ask something that is answered at once, for nobody hears of a restart whose first messages were lost.
+        """Send a request that is answered at once, to notice a restart whose first messages were lost.
 
-        The answer comes after all that was published before: a reply without its end of output then stays without.
+        The answer comes after all earlier output: if the end of a request's output has not come by then, it never will.
         """
-        ended = [request for request in self._requests.values() if request.replied]
+        replied = [request for request in self._requests.values() if request.replied]
         with contextlib.suppress(TimeoutError, Unavailable):
             async with asyncio.timeout(PROBE_SECONDS):
                 await self._ask(self._new_request("control", "kernel_info_request", {}))
-        for request in ended:
+        for request in replied:
             request.end_output()
-        unheard = [one for one in self._requests.values() if one.runs_code and not (one.started or one.doubted)]
-        for request in unheard:
+        unstarted = [
+            request
+            for request in self._requests.values()
+            if request.runs_code and not (request.started or request.doubted)
+        ]
+        for request in unstarted:
             request.doubted = True
-        if unheard:
-            self._spawn(self._settle(unheard, never_begun(self.kernel_id)))
+        if unstarted:
+            self._spawn(self._settle(unstarted, never_begun(self.kernel_id)))
 
     async def _recover(self) -> None:
-        """Come back after a cut while somebody waits, then find out which answers were lost."""
+        """Reconnect after a cut during a request, then find out which answers were lost."""
         try:
             await self._reconnect()
         except CellwrightError as error:
@@ -449,37 +454,37 @@ class KernelConnection:
             return
         finally:
             self._recovering = False
-        lost = ReplyLost(
+        error = ReplyLost(
             f"the connection to kernel {self.kernel_id} was cut while this ran, and its result was lost",
             hint="The code has ended; look at its variables before you run it again",
         )
-        await self._settle([request for request in self._requests.values() if request.incomplete], lost)
+        await self._settle([request for request in self._requests.values() if request.incomplete], error)
 
     async def _reconnect(self) -> None:
-        give_up = asyncio.get_running_loop().time() + RECONNECT_SECONDS
+        deadline = asyncio.get_running_loop().time() + RECONNECT_SECONDS
         for attempt in range(1000):
             try:
                 return await self.ready()
             except KernelGone:
                 raise
             except CellwrightError:
-                if asyncio.get_running_loop().time() > give_up or self._closed:
+                if asyncio.get_running_loop().time() > deadline or self._closed:
                     raise
             await asyncio.sleep(RECONNECT_PAUSES[min(attempt, len(RECONNECT_PAUSES) - 1)])
         return None
 
-    async def _settle(self, waiting: list[Request], lost: CellwrightError) -> None:
-        """The shell answers in order: what has no answer when a later question has one, will never get one."""
+    async def _settle(self, requests: list[Request], error: CellwrightError) -> None:
+        """Fail those of these requests that will get no answer. The shell answers in order, so a later request tells."""
         try:
             await self.ready()
             await self._ask(self._new_request("shell", "kernel_info_request", {}))
-        except CellwrightError as error:
-            # After another cut the recovery settles them; otherwise nothing will.
+        except CellwrightError as failure:
+            # After another cut `_recover` settles them; otherwise nothing will.
             if self._recovering:
                 return
-            lost = error
-        for request in waiting:
-            request.fail(lost)
+            error = failure
+        for request in requests:
+            request.fail(error)
 
     def _fail_all(self, error: CellwrightError) -> None:
         for request in tuple(self._requests.values()):

@@ -1,4 +1,4 @@
-"""Runs as things of their own: they have an id and an owner, outlive the request that asked for them, and can be cancelled."""
+"""Executions: runs of cells that have an id and an owner, go on after the request that started them, and can be cancelled."""
 
 import asyncio
 import secrets
@@ -12,7 +12,7 @@ from cellwright.core.errors import InvalidArgument, NotFound
 from cellwright.core.types import Call, ReportProgress
 from cellwright.core.weight import weight
 from cellwright.jupyter.kernels.channel import Message
-from cellwright.jupyter.kernels.output_log import RESULT_LIMITS, Allowance, Omitted, OutputNews, Told
+from cellwright.jupyter.kernels.output_log import RESULT_LIMITS, Allowance, LogPosition, Omitted, OutputNews
 from cellwright.jupyter.kernels.outputs import Displays, MemoryOutputs
 from cellwright.jupyter.model import Output
 from cellwright.notebook.run import RunStatus
@@ -23,9 +23,9 @@ INTERRUPT_GRACE = 5.0
 KEPT_EXECUTIONS = 200
 KEPT_FOR = timedelta(hours=1)
 KEPT_BYTES = 64 * 1024 * 1024
-"""Of all executions that have ended: their outputs, for results and as their documents have them."""
+"""Of the outputs of all executions that have ended, both for results and for their documents."""
 CELL_BYTES = 6 * 1024
-"""What a cell's run takes before it has put out anything: its logs, its writer and who waits for it."""
+"""Of a cell's run without any output: its logs, its writer and the tasks that wait for it."""
 KEPT_CURSORS = 16
 CURSOR_BYTES = 1024 * 1024
 """Of all cursors of an execution but the newest."""
@@ -36,14 +36,14 @@ Interrupt = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """How the document that shows a run is saved; runs that name the same document share a save."""
+    """How to save the document that shows a run. Runs of the same document share a save."""
 
     document: str
     save: Callable[[], Awaitable[None]]
 
 
 class CellSink(Protocol):
-    """Where a cell's run is shown while it happens: an OutputWriter."""
+    """Where a cell's run is shown while it happens, as by an OutputWriter."""
 
     @property
     def detached(self) -> str: ...
@@ -58,7 +58,7 @@ class CellSink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CellJob:
-    """One cell to run. `code` is asked for when its turn comes; None then means that the cell is gone."""
+    """One cell to run. `code` is called when its turn comes; None then means that the cell is gone."""
 
     code: Callable[[], str | None]
     cell_id: str = ""
@@ -68,7 +68,7 @@ class CellJob:
 
 @dataclass(frozen=True, slots=True)
 class RunError:
-    """Why a cell did not end well. For code that raised, the kernel's own words; else one of our error codes."""
+    """Why a cell failed. If its code raised, the kernel's own words; otherwise one of our error codes."""
 
     name: str
     value: str
@@ -90,20 +90,20 @@ class CellRunView:
     ended: datetime | None
     notes: tuple[str, ...]
     cleared: bool = False
-    """In a view since a cursor: what was told before is gone from the cell, these outputs are all it has now."""
+    """In a view since a cursor: the outputs of earlier views were cleared, and these are all that the cell has now."""
 
 
 @dataclass(frozen=True, slots=True)
-class CellTold:
-    """What somebody knows of a cell's run."""
+class CellPosition:
+    """How much of a cell's run a reader has seen."""
 
     state: RunStatus
-    outputs: Told
+    outputs: LogPosition
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionView:
-    """An execution as it was at one moment, or what was new then to somebody who had a cursor."""
+    """An execution as it was at one moment, or what was new in it since a cursor."""
 
     id: str
     kernel_id: str
@@ -114,9 +114,9 @@ class ExecutionView:
     ended: datetime | None
     notes: tuple[str, ...]
     states: tuple[RunStatus, ...]
-    """Of all cells, also of those in which there is nothing new."""
+    """Of all cells, also of those without anything new."""
     cursor: Callable[[], str] = field(repr=False, compare=False)
-    """Names this moment, so that a later view can tell what came after it."""
+    """Makes a cursor for this moment, with which a later view has only what is new since."""
 
     @property
     def failed(self) -> bool:
@@ -124,16 +124,16 @@ class ExecutionView:
 
 
 class CellRun:
-    """One cell of an execution, while it is worked on."""
+    """One cell of an execution."""
 
     def __init__(self, job: CellJob, displays: Displays, allowance: Allowance) -> None:
         self.job = job
         self.memory = MemoryOutputs(displays, allowance)
         self.state = RunStatus.QUEUED
         self.begun = False
-        """Whether the kernel said that it took up the code, as opposed to the request."""
+        """Whether the kernel said that it began the code, and not only that it received the request."""
         self.raised = False
-        """Whether it ended because its code raised, so that the kernel is there for the next."""
+        """Whether it ended because its code raised, so that the kernel can run the next cell."""
         self.execution_count: int | None = None
         self.error: RunError | None = None
         self.started: datetime | None = None
@@ -142,15 +142,17 @@ class CellRun:
 
     @property
     def weight(self) -> int:
-        """Bytes in memory, also of what the kernel said about a failure, and of a cell that put out nothing."""
-        told = weight(self.error) + weight(self.notes)
-        return CELL_BYTES + told + self.memory.weight + (self.job.sink.weight if self.job.sink is not None else 0)
+        """Bytes in memory, with the error, the notes, and what even a cell without outputs takes."""
+        sink_weight = self.job.sink.weight if self.job.sink is not None else 0
+        return CELL_BYTES + weight(self.error) + weight(self.notes) + self.memory.weight + sink_weight
 
-    def told(self) -> CellTold:
-        return CellTold(self.state, self.memory.told())
+    def position(self) -> CellPosition:
+        return CellPosition(self.state, self.memory.position())
 
-    def view(self, told: CellTold | None = None) -> CellRunView:
-        news = OutputNews(self.memory.outputs, self.memory.omitted) if told is None else self.memory.news(told.outputs)
+    def view(self, position: CellPosition | None = None) -> CellRunView:
+        """The run as it is now; with a position, only the outputs since."""
+        memory = self.memory
+        news = OutputNews(memory.outputs, memory.omitted) if position is None else memory.news(position.outputs)
         return CellRunView(
             self.job.cell_id,
             self.state,
@@ -164,14 +166,14 @@ class CellRun:
             news.cleared,
         )
 
-    def news(self, told: CellTold) -> CellRunView | None:
-        """What is new since then; None if nothing is."""
-        view = self.view(told)
-        return view if view.outputs or view.cleared or view.state is not told.state else None
+    def news(self, position: CellPosition) -> CellRunView | None:
+        """The run with the outputs since a position; None if nothing is new."""
+        view = self.view(position)
+        return view if view.outputs or view.cleared or view.state is not position.state else None
 
 
 class Execution:
-    """One or more cells that were asked to run together, in order, until one fails or, if told so, past those that raise."""
+    """One or more cells that run together, in order, until one fails. With `keep_going`, the next runs even if one raised."""
 
     def __init__(
         self,
@@ -191,7 +193,7 @@ class Execution:
         self.created = created
         self.checkpoint = checkpoint
         self.generation = generation
-        """How many restarts of the kernel had been asked for here when it was submitted."""
+        """How many restarts of the kernel its queue had counted when this was submitted."""
         self.keep_going = keep_going
         self.notes: list[str] = []
         self.cancelled = False
@@ -201,7 +203,7 @@ class Execution:
         self._ended_at: datetime | None = None
         self._weight: int | None = None
         self._stop: Callable[[], Awaitable[None]] | None = None
-        self._cursors: OrderedDict[str, tuple[CellTold, ...]] = OrderedDict()
+        self._cursors: OrderedDict[str, tuple[CellPosition, ...]] = OrderedDict()
         self._next_cursor = 1
 
     @property
@@ -212,12 +214,13 @@ class Execution:
     def state(self) -> RunStatus:
         states = [cell.state for cell in self.cells]
         if not self.ended:
-            begun = any(state is not RunStatus.QUEUED for state in states)
-            return RunStatus.RUNNING if begun else RunStatus.QUEUED
-        bad = [state for state in states if state is not RunStatus.DONE]
-        if self.cancelled and bad and RunStatus.DONE in states:
+            all_queued = all(state is RunStatus.QUEUED for state in states)
+            return RunStatus.QUEUED if all_queued else RunStatus.RUNNING
+        failed = [state for state in states if state is not RunStatus.DONE]
+        if self.cancelled and failed and RunStatus.DONE in states:
             return RunStatus.INTERRUPTED
-        return next((state for state in bad if state is not RunStatus.NOT_RUN), bad[0] if bad else RunStatus.DONE)
+        default = failed[0] if failed else RunStatus.DONE
+        return next((state for state in failed if state is not RunStatus.NOT_RUN), default)
 
     @property
     def ended_at(self) -> datetime | None:
@@ -225,23 +228,23 @@ class Execution:
 
     @property
     def weight(self) -> int:
-        """Bytes in memory. Reckoned when something came since: every new execution looks through all that are kept."""
+        """Bytes in memory. The sum is remembered until more output comes: every new execution asks all kept ones for it."""
         if self._weight is None:
             self._weight = sum(cell.weight for cell in self.cells)
         return self._weight
 
     def grew(self) -> None:
-        """Output has come, also if it has ended."""
+        """Output has come, perhaps after the end."""
         self._weight = None
 
     def view(self, since: str | None = None) -> ExecutionView:
-        """How it is now; with a cursor, only the cells in which something is new, and only what is new in them."""
+        """The execution as it is now. With a cursor, only the cells with something new, and only their new outputs."""
         if since is None:
             cells = [cell.view() for cell in self.cells]
         else:
-            pairs = zip(self.cells, self._told_at(since), strict=True)
-            cells = [view for cell, told in pairs if (view := cell.news(told)) is not None]
-        told = tuple(cell.told() for cell in self.cells)
+            pairs = zip(self.cells, self._positions_at(since), strict=True)
+            cells = [view for cell, position in pairs if (view := cell.news(position)) is not None]
+        positions = tuple(cell.position() for cell in self.cells)
         return ExecutionView(
             self.id,
             self.kernel_id,
@@ -252,58 +255,58 @@ class Execution:
             self.ended_at,
             tuple(self.notes),
             tuple(cell.state for cell in self.cells),
-            lambda: self._remember(told),
+            lambda: self._remember(positions),
         )
 
-    def _remember(self, told: tuple[CellTold, ...]) -> str:
+    def _remember(self, positions: tuple[CellPosition, ...]) -> str:
         cursor = str(self._next_cursor)
         self._next_cursor += 1
-        self._cursors[cursor] = told
+        self._cursors[cursor] = positions
         while len(self._cursors) > KEPT_CURSORS or (len(self._cursors) > 1 and weight(self._cursors) > CURSOR_BYTES):
             self._cursors.popitem(last=False)
         return cursor
 
-    def _told_at(self, cursor: str) -> tuple[CellTold, ...]:
-        told = self._cursors.get(cursor)
-        if told is None:
+    def _positions_at(self, cursor: str) -> tuple[CellPosition, ...]:
+        positions = self._cursors.get(cursor)
+        if positions is None:
             raise InvalidArgument(
                 f"{cursor[:40]!r} is no cursor of {self.id}, or one that is too old",
                 hint="since takes the cursor of your last answer about this run; leave it out to get all output",
             )
-        return told
+        return positions
 
     def stops_with(self, stop: Callable[[], Awaitable[None]]) -> None:
-        """Say how this execution is stopped; the queue that runs it does."""
+        """Set how this execution is stopped. Its queue calls this."""
         self._stop = stop
 
     def finish(self) -> None:
-        # Reckoned once: every new execution looks through all that are kept.
+        # Computed once: every new execution asks all kept ones for it.
         self._ended_at = max((cell.ended for cell in self.cells if cell.ended), default=self.created)
         self.grew()
         self._over.set()
 
     async def wait(self, timeout: float, report: ReportProgress | None = None) -> ExecutionView:  # noqa: ASYNC109
-        """Wait until it has ended, at most `timeout` seconds, telling `report` how far it is twice a second at most.
+        """Wait until it has ended, at most `timeout` seconds. Calls `report` with its progress at most twice a second.
 
         Ending the wait, by time or by cancellation, does not end the execution.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
-        told, ticks = "", 0
-        while not self.ended and (left := deadline - loop.time()) > 0:
+        reported, ticks = "", 0
+        while not self.ended and (remaining := deadline - loop.time()) > 0:
             try:
-                async with asyncio.timeout(min(left, PROGRESS_EVERY) if report else left):
+                async with asyncio.timeout(min(remaining, PROGRESS_EVERY) if report else remaining):
                     await self._over.wait()
             except TimeoutError:
-                news = self._progress()
-                if report and news != told:
-                    told, ticks = news, ticks + 1
-                    # Progress must grow with every notice, also within one long cell.
-                    await report(self._finished_cells() + ticks / (ticks + 10), len(self.cells), news)
+                progress = self._progress()
+                if report and progress != reported:
+                    reported, ticks = progress, ticks + 1
+                    # The number must grow with every report, also within one long cell.
+                    await report(self._finished_cells() + ticks / (ticks + 10), len(self.cells), progress)
         return self.view()
 
     async def cancel(self, grace: float = INTERRUPT_GRACE) -> ExecutionView:
-        """Interrupt it, or take it from the queue, and wait a little for it to end.
+        """Interrupt it, or remove it from the queue, and wait a little for it to end.
 
         A view that is still running means that the kernel ignores interrupts, or is busy with somebody else's code.
         """
@@ -318,12 +321,12 @@ class Execution:
     def _progress(self) -> str:
         number = min(self._finished_cells() + 1, len(self.cells))
         line = self.cells[number - 1].memory.last_line.strip()[:PROGRESS_LINE] if self.cells else ""
-        where = f"cell {number} of {len(self.cells)}"
-        return f"{where}: {line}" if line else where
+        cell = f"cell {number} of {len(self.cells)}"
+        return f"{cell}: {line}" if line else cell
 
 
 async def call_cancelled(call: Call, execution: Execution) -> None:
-    """The call that waits for it was cancelled: its code is interrupted, unless the caller may only have lost the connection."""
+    """Interrupt the code of a call that was cancelled, unless the caller may only have lost the connection."""
     if not call.may_have_left:
         await asyncio.shield(execution.cancel())
 
@@ -335,15 +338,15 @@ class Executions:
         self._clock = clock
         self._keep = keep
         self._keep_for = keep_for
-        self._known: dict[str, Execution] = {}
+        self._by_id: dict[str, Execution] = {}
 
     def add(self, execution: Execution) -> None:
         self._forget()
-        self._known[execution.id] = execution
+        self._by_id[execution.id] = execution
 
     def get(self, principal_id: str, execution_id: str) -> Execution:
         self._forget()
-        execution = self._known.get(execution_id)
+        execution = self._by_id.get(execution_id)
         if execution is None or execution.principal_id != principal_id:
             minutes = int(self._keep_for.total_seconds() // 60)
             raise NotFound(
@@ -355,16 +358,16 @@ class Executions:
     def of(self, principal_id: str) -> tuple[Execution, ...]:
         """The executions of one principal, oldest first."""
         self._forget()
-        return tuple(execution for execution in self._known.values() if execution.principal_id == principal_id)
+        return tuple(execution for execution in self._by_id.values() if execution.principal_id == principal_id)
 
     def _forget(self) -> None:
-        ended = [execution for execution in self._known.values() if execution.ended]
+        ended = [execution for execution in self._by_id.values() if execution.ended]
         oldest = self._clock() - self._keep_for
-        count, taken = len(ended), sum(execution.weight for execution in ended)
+        count, total = len(ended), sum(execution.weight for execution in ended)
         for execution in ended:
             expired = execution.ended_at is not None and execution.ended_at < oldest
-            if not (expired or count > self._keep or taken > KEPT_BYTES):
+            if not (expired or count > self._keep or total > KEPT_BYTES):
                 continue
-            del self._known[execution.id]
+            del self._by_id[execution.id]
             count -= 1
-            taken -= execution.weight
+            total -= execution.weight

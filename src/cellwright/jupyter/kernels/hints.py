@@ -1,4 +1,4 @@
-"""What to do about code that failed for a reason that has a remedy: a package that is missing, a question that nobody can answer."""
+"""Hints for failures that have a remedy: a missing package, or a question that nobody can answer."""
 
 import re
 import shlex
@@ -41,7 +41,7 @@ PACKAGE_OF = {
     "yaml": "PyYAML",
     "zmq": "pyzmq",
 }
-"""Packages that are imported by another name than they are installed by."""
+"""Packages that are imported under another name than they are installed under."""
 NO_MODULE = re.compile(r"No module named '?([A-Za-z_]\w*(?:\.\w+)*)(?:'|$)", re.ASCII)
 NEEDS_PACKAGE = (
     re.compile(r"[Mm]issing optional dependency '([A-Za-z][\w.-]*)'", re.ASCII),
@@ -55,7 +55,7 @@ INPUT = (
 
 
 def missing_package(ename: str, evalue: str) -> tuple[str, str] | None:
-    """What could not be imported, and the package that has it; None if the failure is another one."""
+    """The module that could not be imported, and its package; None for any other failure."""
     if ename == "ModuleNotFoundError" and (named := NO_MODULE.search(evalue)):
         module = named[1]
         return module, PACKAGE_OF.get(module.partition(".")[0], module.partition(".")[0])
@@ -68,15 +68,15 @@ def missing_package(ename: str, evalue: str) -> tuple[str, str] | None:
 
 
 def hint_for_missing(module: str, package: str, python: KernelPython | None) -> str:
-    """Which interpreter has no such module, and how to give it one."""
+    """Says which interpreter lacks the module, and how to install it there."""
     if python is None:
         return (
             f"'{module}' is not in the Python that runs this notebook; which one that is, it did not say. "
             f"%pip install {package} in a cell adds it to most environments"
         )
-    where = f"'{module}' is not in {python.executable} (Python {python.version}), which runs this notebook"
-    own = f"if it is a file of this project, run from its folder or add that to sys.path (now in {python.folder})"
-    return f"{where}. {_how_to_add(package, python)}; {own}"
+    problem = f"'{module}' is not in {python.executable} (Python {python.version}), which runs this notebook"
+    own_file = f"if it is a file of this project, run from its folder or add that to sys.path (now in {python.folder})"
+    return f"{problem}. {_how_to_add(package, python)}; {own_file}"
 
 
 def _how_to_add(package: str, python: KernelPython) -> str:
@@ -107,5 +107,5 @@ def _command(python: KernelPython, *words: str) -> str:
 
 
 def hint_for_question(ename: str) -> str:
-    """For code that asks a person; empty if the failure is another one."""
+    """The hint for code that asks a person for input; empty for any other failure."""
     return INPUT if ename == "StdinNotImplementedError" else ""

@@ -1,11 +1,12 @@
-"""A run's hold on its notebook: the document stays open, and is opened again if lost, until the last output is in it."""
+"""Keeps the notebook of a run open, and opens it again if it is lost, until the last output is written."""
 
 from contextlib import AsyncExitStack
 
 from pycrdt import Map
 
 from cellwright.core.errors import CellwrightError, NotFound
-from cellwright.jupyter.documents.rooms import OpenDocument, Rooms
+from cellwright.jupyter.documents.open_document import OpenDocument
+from cellwright.jupyter.documents.rooms import Rooms
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.kernels.executions import CellJob, Execution
 from cellwright.jupyter.kernels.outputs import OutputWriter
@@ -16,9 +17,9 @@ LOST_CHECK_SECONDS = 1.0
 
 
 class RunHolder:
-    """Keeps a notebook open while something runs in it, also when the connection is lost and made again meanwhile.
+    """Keeps a notebook open while cells run in it, also across a lost connection.
 
-    What comes after the run, from a thread or as an update of a display, is written as long as anybody keeps it open.
+    Output after the run, from a thread or as an update of a display, is written as long as anybody has the notebook open.
     """
 
     def __init__(self, rooms: Rooms, path: NotebookPath) -> None:
@@ -28,18 +29,16 @@ class RunHolder:
         self._execution: Execution | None = None
         self._writers: list[OutputWriter] = []
         self._document: OpenDocument[LiveNotebook] | None = None
-        """Let go after the run, whose results are kept for longer than a notebook that nobody uses."""
+        """None after the run, because its results are kept longer than a notebook that nobody uses."""
 
     async def open(self) -> None:
-        self._document = await self._stack.enter_async_context(
-            self._rooms.notebook(self._path, run_ended=self._run_ended)
-        )
+        def run_ended() -> bool:
+            return self._execution is not None and self._execution.ended
+
+        self._document = await self._stack.enter_async_context(self._rooms.notebook(self._path, run_ended=run_ended))
 
     async def close(self) -> None:
         await self._stack.aclose()
-
-    def _run_ended(self) -> bool:
-        return self._execution is not None and self._execution.ended
 
     def job(self, cell_id: str, queue: KernelQueue) -> CellJob:
         def cell() -> Map[object] | None:
@@ -65,12 +64,12 @@ class RunHolder:
         try:
             document = self._opened()
         except CellwrightError:
-            # It was left, so Jupyter has all of it and saves it; or it was lost, which `hold` sees to.
+            # Either the notebook was left, so Jupyter has everything and saves it; or it was lost, and `hold` opens it again.
             return
         await document.save()
 
     def _opened(self) -> OpenDocument[LiveNotebook]:
-        """The notebook as the run holds it; after the run, as whoever has it open holds it. Raises if it is not open."""
+        """The notebook of the run; after the run, the one that anybody has open. Raises if there is none."""
         document = self._document or self._rooms.open_notebook(self._path)
         if document is None:
             raise NotFound(f"{self._path} is not open any more", hint="it is opened anew by whoever needs it")

@@ -1,4 +1,4 @@
-"""Pictures from outputs, made small enough for a model. A picture is passed whole, resized, or not at all; never cut."""
+"""Pictures of outputs, made small enough for a model. A picture is shown as it is, resized, or left out, but never cropped."""
 
 # ruff: noqa: PLR2004 - offsets and markers of file formats
 
@@ -23,12 +23,12 @@ MAX_SIDE = 1280
 MAX_BYTES = 400_000
 MAX_SOURCE_BYTES = 50_000_000
 MAX_SOURCE_PIXELS = 50_000_000
-"""Checked before decoding: a few bytes can declare a picture that fills all memory."""
+"""Checked before decoding, because a few bytes can declare a picture that fills all memory."""
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 JPEG_QUALITIES = (85, 70, 50)
 SMALLEST_SIDE = 64
 AT_ONCE = 2
-"""Pictures that are resized at the same time: each may take most of a gigabyte for a moment."""
+"""How many pictures are resized at the same time: each may take most of a gigabyte for a moment."""
 JPEG_MARKERS_WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xD9)})
 JPEG_FRAMES = frozenset(set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC})
 
@@ -53,8 +53,8 @@ class ImageLeftOut:
     reason: str
 
     def sentence(self, link: str = "") -> str:
-        where = f"; it is at {link}" if link else ""
-        return f"[{self.mime_type}, {self.size:,} bytes, not shown: {self.reason}{where}]"
+        location = f"; it is at {link}" if link else ""
+        return f"[{self.mime_type}, {self.size:,} bytes, not shown: {self.reason}{location}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ Fitted = FittedImage | ImageLeftOut
 
 
 class Pictures:
-    """Fits pictures for a model. What has to be decoded for that is decoded in worker processes, a few at a time."""
+    """Makes pictures fit for a model. Those that have to be decoded for that are decoded in worker processes, a few at a time."""
 
     def __init__(self, pool: WorkerPool) -> None:
         self._pool = pool
@@ -77,36 +77,36 @@ class Pictures:
     async def in_outputs(self, outputs: Iterable[Output], room: int, caller: str) -> Mapping[str, Fitted]:
         """The pictures of outputs by their base64 text, in order, until `room` of them can be shown."""
         fitted: dict[str, Fitted] = {}
-        shown = 0
+        fitting_count = 0
         for output in outputs:
             if not isinstance(output, DataOutput):
                 continue
             for mime, value in output.data.items():
-                if mime not in IMAGE_TYPES or not isinstance(value, str) or shown >= room:
+                if mime not in IMAGE_TYPES or not isinstance(value, str) or fitting_count >= room:
                     continue
                 if value not in fitted:
                     fitted[value] = await self.fit(value, mime, caller)
-                shown += isinstance(fitted[value], FittedImage)
+                fitting_count += isinstance(fitted[value], FittedImage)
         return fitted
 
     async def fit(self, encoded: str, mime_type: str, caller: str) -> Fitted:
-        """A picture as outputs hold it, base64 text, within MAX_SIDE and MAX_BYTES; or why not."""
+        """The picture of a base64 text within MAX_SIDE and MAX_BYTES, or why it is left out."""
         data = _decoded(encoded, mime_type)
         if isinstance(data, ImageLeftOut):
             return data
-        looked = look(data, mime_type)
-        if not isinstance(looked, Dimensions):
-            return looked
+        original = look(data, mime_type)
+        if not isinstance(original, Dimensions):
+            return original
         async with self._turns:
             try:
-                # However few bytes it has: what they unpack to is what takes memory.
-                made = await self._pool.run(resized, size=max(SMALL, len(data)), caller=caller, data=data)
+                # Never a small job, however few bytes it has: decoded, the picture may take much memory.
+                smaller = await self._pool.run(resized, size=max(SMALL, len(data)), caller=caller, data=data)
             except CellwrightError as error:
-                return ImageLeftOut(looked.mime_type, len(data), error.message)
-        size = dimensions(made) if isinstance(made, bytes) else None
-        if size is None or isinstance(made, str):
-            return ImageLeftOut(looked.mime_type, len(data), str(made))
-        return FittedImage(made, size.mime_type, size.width, size.height, resized=True)
+                return ImageLeftOut(original.mime_type, len(data), error.message)
+        size = dimensions(smaller) if isinstance(smaller, bytes) else None
+        if size is None or isinstance(smaller, str):
+            return ImageLeftOut(original.mime_type, len(data), str(smaller))
+        return FittedImage(smaller, size.mime_type, size.width, size.height, resized=True)
 
 
 def _decoded(encoded: str, mime_type: str) -> bytes | ImageLeftOut:
@@ -119,19 +119,19 @@ def _decoded(encoded: str, mime_type: str) -> bytes | ImageLeftOut:
 
 
 def look(data: bytes, mime_type: str) -> Fitted | Dimensions:
-    """The picture as it is if it is small enough, or why it is not shown; its size if it must be made smaller. Decodes nothing."""
-    found = dimensions(data)
-    if found is None:
+    """The picture if it is small enough, its size if it must be made smaller, or why it is left out. Decodes nothing."""
+    size = dimensions(data)
+    if size is None:
         return ImageLeftOut(mime_type, len(data), "it is not a PNG, JPEG, GIF or WEBP that can be read")
-    pixels = found.width * found.height
+    pixels = size.width * size.height
     if pixels <= 0 or pixels > MAX_SOURCE_PIXELS or len(data) > MAX_SOURCE_BYTES:
-        return ImageLeftOut(found.mime_type, len(data), f"it is {found.width} x {found.height} pixels")
-    if max(found.width, found.height) <= MAX_SIDE and len(data) <= MAX_BYTES:
-        return FittedImage(data, found.mime_type, found.width, found.height, resized=False)
+        return ImageLeftOut(size.mime_type, len(data), f"it is {size.width} x {size.height} pixels")
+    if max(size.width, size.height) <= MAX_SIDE and len(data) <= MAX_BYTES:
+        return FittedImage(data, size.mime_type, size.width, size.height, resized=False)
     if not can_resize():
-        reason = f"it is {found.width} x {found.height} pixels, and Pillow is not installed to make it smaller"
-        return ImageLeftOut(found.mime_type, len(data), reason)
-    return found
+        reason = f"it is {size.width} x {size.height} pixels, and Pillow is not installed to make it smaller"
+        return ImageLeftOut(size.mime_type, len(data), reason)
+    return size
 
 
 def can_resize() -> bool:
@@ -139,9 +139,9 @@ def can_resize() -> bool:
 
 
 def dimensions(data: bytes) -> Dimensions | None:
-    """What the picture declares of itself in its first bytes, without decoding it."""
+    """The type and size that the picture declares in its first bytes. Decodes nothing."""
     readers = (_png, _gif, _jpeg, _webp)
-    return next((found for reader in readers if (found := reader(data)) is not None), None)
+    return next((size for reader in readers if (size := reader(data)) is not None), None)
 
 
 def _png(data: bytes) -> Dimensions | None:
@@ -193,28 +193,28 @@ def _webp(data: bytes) -> Dimensions | None:
 
 def resized(data: bytes) -> Callable[[], bytes | str]:
     """A job for worker processes: the picture made smaller, or why it cannot be."""
-    # Only here: Pillow is an optional part, and slow to import.
+    # Imported only here: Pillow is optional, and slow to import.
     pillow = cast("Any", import_module("PIL.Image"))
     pillow.init()
     return lambda: _resize(pillow, data)
 
 
 def _resize(pillow: Any, data: bytes) -> bytes | str:  # noqa: ANN401 - a module that may be missing
-    found = dimensions(data)
+    size = dimensions(data)
     try:
         picture: Picture = pillow.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "WEBP"))
-        if found is None or picture.size != (found.width, found.height):
+        if size is None or picture.size != (size.width, size.height):
             return "it contradicts itself about its size"
         picture.thumbnail((MAX_SIDE, MAX_SIDE))
         picture = picture.convert("RGBA") if picture.has_transparency_data else picture.convert("RGB")
     except (OSError, ValueError, SyntaxError, EOFError, pillow.DecompressionBombError) as error:
         return f"it cannot be decoded ({type(error).__name__})"
-    made = next((encoded for encoded in _attempts(picture) if len(encoded) <= MAX_BYTES), None)
-    return "it does not become small enough" if made is None else made
+    small = next((encoded for encoded in _attempts(picture) if len(encoded) <= MAX_BYTES), None)
+    return "it does not become small enough" if small is None else small
 
 
 def _attempts(picture: "Picture") -> Iterable[bytes]:
-    """Ever smaller forms of the picture: without loss first, since most are plots and text."""
+    """Ever smaller encodings of the picture, lossless ones first, because most pictures are plots and text."""
     while max(picture.size) >= SMALLEST_SIDE:
         yield _encoded(picture, "PNG", optimize=True)
         flat = _on_white(picture)

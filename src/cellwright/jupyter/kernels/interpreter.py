@@ -1,6 +1,6 @@
-"""What a running Python kernel says of its own interpreter, asked so that nobody notices.
+"""Asks a running Python kernel about its own interpreter, without a trace.
 
-Our code runs in a namespace of its own and without a number: no name is left behind, `_` and the count stay the person's.
+Our code runs in a namespace of its own and without an execution count: it leaves no name behind, and changes neither `_` nor the count.
 """
 
 import ast
@@ -56,23 +56,23 @@ class KernelPython:
     version: str
     prefix: str
     folder: str
-    """Where it runs, which is where it looks for modules first."""
+    """Its working folder, in which it looks for modules first."""
     windows: bool = False
     pip: bool = False
     conda: bool = False
     temporary: bool = False
-    """Whether its environment is one that uvx made, which is not kept."""
+    """Whether uvx made its environment, which will be deleted."""
     managed: bool = False
-    """Whether it is a Python of the system, into which pip does not install."""
+    """Whether it is the system's Python, into which pip does not install."""
 
 
 async def python_of(kernel: KernelConnection) -> KernelPython:
-    """The kernel's interpreter. Raises Unavailable if it is no Python that answers, DeadlineExceeded if it is busy for long."""
+    """The kernel's interpreter. Raises Unavailable if it is not Python, DeadlineExceeded if it is busy for long."""
     return _python(await _ask(kernel, _ABOUT))
 
 
 async def python_and_packages(kernel: KernelConnection) -> tuple[KernelPython, dict[str, str]]:
-    """The kernel's interpreter and the packages it can import, with their versions, by name."""
+    """The kernel's interpreter, and the versions of its installed packages, by name."""
     answer = await _ask(kernel, _ABOUT + _PACKAGES.replace("most", str(MAX_PACKAGES)))
     packages = cast("dict[str, object]", answer.get("packages") or {})
     named = {_text(name): _text(version) for name, version in packages.items()}
@@ -98,10 +98,10 @@ def _text(value: object) -> str:
 
 
 async def _ask(kernel: KernelConnection, code: str) -> dict[str, Any]:
-    """Run code that leaves something in `answer`, and give that."""
-    work = f"{code}\nimport json\nanswer = json.dumps(answer)\n"
-    space = '{"builtins": __import__("builtins")}'
-    expression = f'(lambda space: (space["builtins"].exec({work!r}, space), space["answer"])[1])({space})'
+    """Run code that assigns to `answer`, and return that."""
+    program = f"{code}\nimport json\nanswer = json.dumps(answer)\n"
+    namespace = '{"builtins": __import__("builtins")}'
+    expression = f'(lambda space: (space["builtins"].exec({program!r}, space), space["answer"])[1])({namespace})'
     try:
         async with asyncio.timeout(ASK_SECONDS):
             reply = await kernel.execute("", silent=True, user_expressions={"answer": expression})
@@ -121,18 +121,18 @@ async def _ask(kernel: KernelConnection, code: str) -> dict[str, Any]:
 
 
 class KnownPython:
-    """The interpreter of one kernel, asked for once in the life of its process."""
+    """The interpreter of one kernel. Each process of the kernel is asked once."""
 
     def __init__(self, kernel: KernelConnection) -> None:
         self._kernel = kernel
-        self._asked: tuple[int, KernelPython | None] | None = None
+        self._answer: tuple[int, KernelPython | None] | None = None
 
     async def get(self) -> KernelPython | None:
-        """None if it cannot be known."""
-        if self._asked is None or self._asked[0] != self._kernel.restarts:
-            began = self._kernel.restarts
+        """The interpreter; None if the kernel does not say."""
+        if self._answer is None or self._answer[0] != self._kernel.restarts:
+            restarts = self._kernel.restarts
             try:
-                self._asked = (began, await python_of(self._kernel))
+                self._answer = (restarts, await python_of(self._kernel))
             except CellwrightError:
-                self._asked = (began, None)
-        return self._asked[1]
+                self._answer = (restarts, None)
+        return self._answer[1]

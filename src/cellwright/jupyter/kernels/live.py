@@ -1,4 +1,4 @@
-"""The kernels in use: one connection and one queue for each, shared by all callers, left when nobody needs them."""
+"""The kernels in use: one connection and one queue for each, shared by all callers, and closed when nobody needs them."""
 
 import asyncio
 import contextlib
@@ -19,24 +19,24 @@ from cellwright.jupyter.port import JupyterKernels
 IDLE_SECONDS = 600.0
 MOST_AWAY = 32
 AWAY_BYTES = 8 * 1024 * 1024
-"""Of kernels without a connection, of which most are gone, as after a restart of Jupyter: those used last are still known."""
+"""Of kernels without a connection. Most of them are gone, as after a restart of Jupyter; those used last are kept."""
 AWAY_SECONDS = 60.0
-"""One that was asked for just now is about to be connected."""
+"""A kernel that was requested more recently is about to be connected."""
 TRUST_SECONDS = 1.0
-"""For how long a notebook that had a kernel is believed to have that kernel: a person may have given it another."""
+"""For how long the session of a notebook is remembered. After that a person may have given it another kernel."""
 HEARD_STATES = ("idle", "busy")
 LOOK_SECONDS = 1.0
-"""How often it is seen whether a kernel that does not answer yet is still there."""
+"""How often we check that a kernel which does not answer yet still exists."""
 
 
 @dataclass(slots=True)
-class _Kept:
+class _Entry:
     queue: KernelQueue
-    used: float
+    last_used: float
 
 
 class LiveKernels:
-    """Gives the queue of a kernel, connecting when it is first used."""
+    """The queues of all kernels. A kernel is connected when it is first used."""
 
     def __init__(
         self,
@@ -47,71 +47,74 @@ class LiveKernels:
         *,
         last_words: Callable[[], str] = str,
     ) -> None:
-        """`last_words` is what is known of why a kernel did not start."""
+        """`last_words` returns why a kernel did not start, as far as that is known."""
         self._kernels = kernels
         self._last_words = last_words
         self._executions = executions
         self._clock = clock
         self._idle = idle
-        self._kept: dict[str, _Kept] = {}
+        self._entries: dict[str, _Entry] = {}
         self._sessions: dict[str, tuple[SessionInfo, float]] = {}
 
     async def session_of(self, path: NotebookPath) -> SessionInfo | None:
-        """The notebook's session as the server has it, or had it a moment ago while its kernel is still connected."""
-        asked = asyncio.get_running_loop().time()
-        session, seen = self._sessions.get(path.text, (None, 0.0))
-        if session is not None and asked - seen < TRUST_SECONDS and self._is_connected(session):
+        """The notebook's session on the server. It is remembered for a moment while its kernel is connected."""
+        now = asyncio.get_running_loop().time()
+        session, asked_at = self._sessions.get(path.text, (None, 0.0))
+        if session is not None and now - asked_at < TRUST_SECONDS and self._is_connected(session):
             return session
-        found = await self._kernels.session_of(path)
-        self._sessions = {known: one for known, one in self._sessions.items() if asked - one[1] < TRUST_SECONDS}
-        if found is None:
+        session = await self._kernels.session_of(path)
+        self._sessions = {
+            other_path: (other, asked_at)
+            for other_path, (other, asked_at) in self._sessions.items()
+            if now - asked_at < TRUST_SECONDS
+        }
+        if session is None:
             self._sessions.pop(path.text, None)
         else:
-            self._sessions[path.text] = (found, asked)
-        return found
+            self._sessions[path.text] = (session, now)
+        return session
 
     def _is_connected(self, session: SessionInfo) -> bool:
-        kept = self._kept.get(session.kernel.id) if session.kernel is not None else None
-        return kept is not None and kept.queue.kernel.connected
+        entry = self._entries.get(session.kernel.id) if session.kernel is not None else None
+        return entry is not None and entry.queue.kernel.connected
 
     async def queue(self, kernel_id: str) -> KernelQueue:
-        """The one queue of this kernel. Leaves others that were not used for long."""
+        """The one queue of this kernel. Closes those of others that were not used for long."""
         await self._leave_idle()
-        kept = self._kept.get(kernel_id)
-        if kept is None:
-            kept = self._kept[kernel_id] = _Kept(self._open(kernel_id), 0.0)
-        kept.used = asyncio.get_running_loop().time()
-        return kept.queue
+        entry = self._entries.get(kernel_id)
+        if entry is None:
+            entry = self._entries[kernel_id] = _Entry(self._open(kernel_id), 0.0)
+        entry.last_used = asyncio.get_running_loop().time()
+        return entry.queue
 
     def state_of(self, kernel: KernelInfo) -> str:
-        """What the kernel itself said last, where we hear it; else what the server says.
+        """The state that the kernel itself last reported to us, if we are connected; otherwise the server's.
 
-        The server listens only for people's sake and may have missed words of a kernel that was quick: it then calls one that has
-        long been idle starting.
+        The server may have missed messages of a kernel that was quick: it then says that a kernel is starting which has long been
+        idle.
         """
-        kept = self._kept.get(kernel.id)
-        heard = kept.queue.kernel.state if kept is not None and kept.queue.kernel.answers else ""
-        return (
-            heard if heard in HEARD_STATES and kernel.state in (*HEARD_STATES, "starting", "unknown") else kernel.state
-        )
+        entry = self._entries.get(kernel.id)
+        reported = entry.queue.kernel.state if entry is not None and entry.queue.kernel.answers else ""
+        trusted = reported in HEARD_STATES and kernel.state in (*HEARD_STATES, "starting", "unknown")
+        return reported if trusted else kernel.state
 
     async def note_shutdown(self, kernel_id: str) -> None:
-        """The server has shut this kernel down: what ran in it ended so, and it is left."""
-        kept = self._kept.get(kernel_id)
-        if kept is not None:
-            await kept.queue.note_shutdown()
+        """The server has shut this kernel down: end the runs in it, and forget it."""
+        entry = self._entries.get(kernel_id)
+        if entry is not None:
+            await entry.queue.note_shutdown()
         await self.leave(kernel_id)
 
     async def leave(self, kernel_id: str) -> None:
-        """Forget a kernel. It is not shut down by this."""
-        kept = self._kept.pop(kernel_id, None)
+        """Forget a kernel, without shutting it down."""
+        entry = self._entries.pop(kernel_id, None)
         self._sessions.clear()
-        if kept is not None:
-            await kept.queue.close()
-            await kept.queue.kernel.close()
+        if entry is not None:
+            await entry.queue.close()
+            await entry.queue.kernel.close()
 
     async def close(self) -> None:
-        for kernel_id in tuple(self._kept):
+        for kernel_id in tuple(self._entries):
             await self.leave(kernel_id)
 
     def _open(self, kernel_id: str) -> KernelQueue:
@@ -128,20 +131,22 @@ class LiveKernels:
             return (await self._kernels.kernel(kernel_id)).state == "busy"
 
         async def open_channel() -> KernelChannel:
-            return await self._opened(kernel_id, session_id, exists)
+            return await self._open_channel(kernel_id, session_id, exists)
 
         connection = KernelConnection(kernel_id, open_channel, session_id, exists=exists, busy=busy)
         return KernelQueue(connection, lambda: self._kernels.interrupt(kernel_id), self._executions, self._clock)
 
-    async def _opened(self, kernel_id: str, session_id: str, exists: Callable[[], Awaitable[bool]]) -> KernelChannel:
-        """A channel to the kernel. Jupyter makes it when the kernel answers, and for long does not say that it never will."""
+    async def _open_channel(
+        self, kernel_id: str, session_id: str, exists: Callable[[], Awaitable[bool]]
+    ) -> KernelChannel:
+        """A channel to the kernel. Jupyter opens it when the kernel answers; if it never will, Jupyter does not say so for long."""
         opening = asyncio.ensure_future(self._kernels.open_channel(kernel_id, session_id))
         try:
-            gone = False
+            is_gone = False
             while not (await asyncio.wait({opening}, timeout=LOOK_SECONDS))[0]:
                 with contextlib.suppress(CellwrightError):
-                    gone = not await exists()
-                if gone:
+                    is_gone = not await exists()
+                if is_gone:
                     raise not_started(kernel_id, self._last_words())
             return opening.result()
         finally:
@@ -149,21 +154,23 @@ class LiveKernels:
 
     async def _leave_idle(self) -> None:
         oldest = asyncio.get_running_loop().time() - self._idle
-        for kernel_id, kept in tuple(self._kept.items()):
-            if kept.used < oldest and not kept.queue.busy:
+        for kernel_id, entry in tuple(self._entries.items()):
+            if entry.last_used < oldest and not entry.queue.busy:
                 await self.leave(kernel_id)
-        await self._leave_away()
+        await self._leave_disconnected()
 
-    async def _leave_away(self) -> None:
+    async def _leave_disconnected(self) -> None:
+        """Forget the kernels without a connection that were used longest ago, if there are too many of them."""
         oldest = asyncio.get_running_loop().time() - AWAY_SECONDS
         away = [
-            (kept.used, kept.queue.weight, kernel_id)
-            for kernel_id, kept in self._kept.items()
-            if kept.used < oldest and not kept.queue.busy and not kept.queue.kernel.connected
+            (entry.last_used, entry.queue.weight, kernel_id)
+            for kernel_id, entry in self._entries.items()
+            if entry.last_used < oldest and not entry.queue.busy and not entry.queue.kernel.connected
         ]
-        taken = sum(taken for _, taken, _ in away)
-        for left, (_, weight, kernel_id) in zip(range(len(away), 0, -1), sorted(away), strict=True):
-            if left <= MOST_AWAY and taken <= AWAY_BYTES:
+        count, total_weight = len(away), sum(weight for _, weight, _ in away)
+        for _, weight, kernel_id in sorted(away):
+            if count <= MOST_AWAY and total_weight <= AWAY_BYTES:
                 return
-            taken -= weight
+            count -= 1
+            total_weight -= weight
             await self.leave(kernel_id)

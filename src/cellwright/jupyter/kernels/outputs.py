@@ -1,11 +1,11 @@
-"""Where the messages of a run go: into the cell of a shared document, and into memory for the result.
+"""Writes the messages of a run into the cell of a shared document, and into memory for the result.
 
-An open JupyterLab mirrors only some changes of a document's outputs; the rest it shows wrong or writes back corrupted:
-  * the outputs array is never replaced, and every output is a Map, a stream's text a Text;
+An open JupyterLab follows only some changes of a document's outputs; others it shows wrongly or writes back corrupted. Therefore:
+  * the outputs array is never replaced, every output is a Map, and a stream's text is a Text;
   * stream text changes only at the end of the last output, one change per transaction, removal apart from addition;
-  * new outputs are only appended, so to change output i, i and all after it are taken away and added again at once,
-    and then i is not a stream: Lab would add a stream's text to whatever output is last, if the name is that of the last
-    stream it was given, also when that stream is gone;
+  * new outputs are only appended. To change output i, it and all after it are removed and added again in one transaction,
+    and i must not be a stream: Lab would append a stream's text to whatever output is last if the name is that of the last
+    stream that it received, even when that stream is gone;
   * the execution count is written when the run has ended: before that it would make Lab show the cell as idle.
 """
 
@@ -24,12 +24,12 @@ from cellwright.jupyter.kernels.output_log import (
     RESULT_LIMITS,
     Allowance,
     Entry,
+    LogPosition,
     Omitted,
     OutputLimits,
     OutputLog,
     OutputNews,
     StreamEntry,
-    Told,
     WholeEntry,
     omission_note,
 )
@@ -37,7 +37,7 @@ from cellwright.jupyter.kernels.stream_text import Mark, TerminalText
 from cellwright.jupyter.model import DataOutput, ErrorOutput, Output, StreamOutput, UnknownOutput
 
 OUTPUT_ORIGIN = "cellwright-output"
-"""Names our output transactions, so that they are not taken for edits (undo, presence)."""
+"""The origin of our output transactions, which tells them from edits (for undo and presence)."""
 UPDATES_PER_SECOND = 20
 SHORTEST_PAUSE = 0.1
 """Many small transactions cost the server far more than a few large ones."""
@@ -45,7 +45,7 @@ LONGEST_PAUSE = 5.0
 CHARACTERS_PER_SECOND = 512 * 1024
 REMEMBERED_DISPLAYS = 256
 OWNERS_OF_A_DISPLAY = 64
-"""Cells that show the same display, the latest ones."""
+"""The most cells that show the same display; the latest are remembered."""
 
 
 class DisplayOwner(Protocol):
@@ -59,23 +59,24 @@ class Displays:
         self._owners: OrderedDict[str, list[Callable[[], DisplayOwner | None]]] = OrderedDict()
 
     def register(self, display_id: str, owner: Callable[[], DisplayOwner | None]) -> None:
-        """`owner` gives whoever shows it, as long as its run is kept."""
-        others = [known for known in self._owners.get(display_id, ()) if known() not in (None, owner())]
+        """`owner` returns the owner of the output, or None once its run is forgotten."""
+        others = [other for other in self._owners.get(display_id, ()) if other() not in (None, owner())]
         self._owners[display_id] = [*others, owner][-OWNERS_OF_A_DISPLAY:]
         self._owners.move_to_end(display_id)
         while len(self._owners) > REMEMBERED_DISPLAYS:
             self._owners.popitem(last=False)
 
     def update(self, content: JsonObject) -> None:
-        """Apply an `update_display_data` message to every output it names."""
+        """Apply an `update_display_data` message to every output that it names."""
         display_id = str(content.get("transient", {}).get("display_id", ""))
-        owners = {id(found): found for owner in self._owners.get(display_id, ()) if (found := owner()) is not None}
+        references = self._owners.get(display_id, ())
+        owners = {id(owner): owner for reference in references if (owner := reference()) is not None}
         for owner in owners.values():
             owner.update_display(display_id, dict(content.get("data", {})), dict(content.get("metadata", {})))
 
 
 class OutputSink(Protocol):
-    """Something that takes the messages of one run."""
+    """Receives the messages of one run."""
 
     def begin(self) -> None: ...
 
@@ -85,7 +86,7 @@ class OutputSink(Protocol):
 
 
 def deliver(message: Message, displays: Displays, *sinks: OutputSink) -> None:
-    """Give one message to all who follow its run."""
+    """Give one message to all sinks of its run."""
     if message.type == "update_display_data":
         displays.update(message.content)
         return
@@ -109,7 +110,7 @@ class MemoryOutputs:
             self._displays.register(entry.display_id, weakref.ref(self))
 
     def end(self, execution_count: int | None) -> None:
-        """Nothing is left to write: memory is always up to date."""
+        """Does nothing: memory is always up to date."""
 
     def update_display(self, display_id: str, data: JsonObject, metadata: JsonObject) -> None:
         self._log.update_display(display_id, data, metadata)
@@ -122,11 +123,11 @@ class MemoryOutputs:
     def omitted(self) -> Omitted:
         return self._log.omitted
 
-    def told(self) -> Told:
-        return self._log.told()
+    def position(self) -> LogPosition:
+        return self._log.position()
 
-    def news(self, told: Told) -> OutputNews:
-        return self._log.news(told)
+    def news(self, position: LogPosition) -> OutputNews:
+        return self._log.news(position)
 
     @property
     def last_line(self) -> str:
@@ -145,7 +146,8 @@ class MemoryOutputs:
 class OutputWriter:
     """Writes one run into a code cell of a shared document as its messages come.
 
-    `cell` finds the cell's Map anew each time, or None when it is gone: the document may be replaced after a cut.
+    `cell` looks up the cell's Map each time, because the document may be replaced after a lost connection. It returns None when the
+    cell is gone.
     """
 
     def __init__(
@@ -165,7 +167,7 @@ class OutputWriter:
         self._last_length = 0
         self._note = WholeEntry(omission_note())
         self._document: weakref.ref[Doc[Any]] | None = None
-        """The one that was written to. Not kept in memory by this: results outlive open notebooks."""
+        """The document that was written to. A weak reference, because results are kept longer than open notebooks."""
         self._timer: asyncio.TimerHandle | None = None
         self._not_before = 0.0
         self._ended = self._end_written = self._settled = False
@@ -181,20 +183,20 @@ class OutputWriter:
 
     @property
     def weight(self) -> int:
-        """The bytes of what is kept for writing."""
+        """The bytes of the outputs that are kept for writing."""
         return self._log.weight()
 
     @property
     def omitted(self) -> Omitted:
-        """What the document does not hold of this run's output."""
+        """How much of this run's output is missing in the document."""
         return self._log.omitted
 
     def announce(self) -> None:
-        """Show the cell as waiting for its turn, its old outputs still there."""
+        """Show the cell as waiting for its turn, with its old outputs."""
         self._set_state("running")
 
     def abandon(self) -> None:
-        """Its turn will not come: show the cell as it was."""
+        """Show the cell as idle again, because its turn will not come."""
         self._set_state("idle")
 
     def begin(self) -> None:
@@ -223,9 +225,9 @@ class OutputWriter:
         self._schedule()
 
     def end(self, execution_count: int | None) -> None:
-        """Write what is still to be written, then the count and that the cell is idle.
+        """Write the remaining outputs, then the count, and that the cell is idle.
 
-        If the document is away just now, a later `flush` does it.
+        If the document is not open just now, a later `flush` does it.
         """
         self._ended, self._count = True, execution_count
         if self._log.overflowed:
@@ -237,48 +239,42 @@ class OutputWriter:
         self._schedule()
 
     def settle(self) -> None:
-        """All that was written so far is known to have arrived: a document that lacks it was changed by somebody."""
+        """Everything written so far is known to have arrived. A document that lacks it was changed by somebody."""
         self._settled = self._end_written
 
     def flush(self) -> None:
         """Bring the document up to date now."""
-        self._cancel_timer()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         cell = self._cell()
         self._missing = cell is None
-        if cell is None or self._superseded or not self._still_ours(cell):
+        if cell is None or self._superseded or not self._is_ours(cell):
             return
         transactions, characters = self._mirror(cell)
         pause = max(SHORTEST_PAUSE, transactions / UPDATES_PER_SECOND, characters / CHARACTERS_PER_SECOND)
         self._not_before = _now() + min(pause, LONGEST_PAUSE)
         if self._ended and not self._end_written:
-            self._write_end(cell)
-
-    def _write_end(self, cell: Map[Any]) -> None:
-        self._end_written = True
-        with self._transaction(cell):
-            cell["execution_count"] = self._final_count
-            cell["execution_state"] = "idle"
+            self._end_written = True
+            with self._transaction(cell):
+                cell["execution_count"] = self._final_count
+                cell["execution_state"] = "idle"
 
     def _schedule(self) -> None:
         if self._timer is not None or self._superseded:
             return
         delay = self._not_before - _now()
         if delay <= 0:
-            # Also the first output waits a moment: what comes with it goes in the same transaction.
+            # The first output waits a moment, too, for others that can go into the same transaction.
             delay = 0.01
         self._timer = asyncio.get_running_loop().call_later(delay, self.flush)
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     def _visible(self) -> list[Entry]:
         note: list[Entry] = [self._note] if self._log.overflowed else []
         return [*self._log.head, *note, *(self._log.tail if self._ended else ())]
 
-    def _still_ours(self, cell: Map[Any]) -> bool:
-        """Whether the cell holds what we wrote. A new document gets all of it again; what people did to it stands."""
+    def _is_ours(self, cell: Map[Any]) -> bool:
+        """Whether the cell has the outputs that we wrote. A new document gets all of them again; changes of people stay."""
         outputs = _outputs(cell)
         before = self._document() if self._document is not None else None
         self._document = weakref.ref(_document(cell))
@@ -294,7 +290,7 @@ class OutputWriter:
         return not self._superseded
 
     def _matches(self, cell: Map[Any], outputs: Array[Any]) -> bool:
-        # Late output and late updates must not touch what somebody else's run has put there since.
+        # Late outputs and updates must not touch the outputs of a later run by somebody else.
         if self._end_written and cell["execution_count"] != self._final_count:
             return False
         if len(outputs) != len(self._written):
@@ -309,39 +305,43 @@ class OutputWriter:
         return None if self._count is None else float(self._count)
 
     def _start_over_after_clear(self) -> None:
-        """Somebody cleared the outputs: go on with what they have not seen yet."""
-        unseen = self._visible()[len(self._written) :]
-        last = self._written[-1]
-        more = last.text.change_since(self._mark).added if isinstance(last, StreamEntry) else ""
+        """Somebody cleared the outputs: go on with those that were not written yet."""
+        unwritten = self._visible()[len(self._written) :]
+        newest = self._written[-1]
+        added_text = newest.text.change_since(self._mark).added if isinstance(newest, StreamEntry) else ""
         self._log.clear()
         self._written = []
-        if more and isinstance(last, StreamEntry):
-            self._log.take(StreamEntry(last.name, _text(more)))
-        for entry in unseen:
-            self._log.take(entry)
+        if added_text and isinstance(newest, StreamEntry):
+            stream = StreamEntry(newest.name)
+            stream.text.write(added_text)
+            self._log.add(stream)
+        for entry in unwritten:
+            self._log.add(entry)
 
     def _mirror(self, cell: Map[Any]) -> tuple[int, int]:
-        """Make the cell's outputs what they should be. Returns how many transactions and characters it took."""
-        wanted = self._visible()
-        same = next((i for i, (a, b) in enumerate(zip(self._written, wanted, strict=False)) if a is not b), None)
-        kept = min(len(self._written), len(wanted)) if same is None else same
+        """Bring the cell's outputs up to date. Returns how many transactions and characters it took."""
+        entries = self._visible()
+        pairs = enumerate(zip(self._written, entries, strict=False))
+        same = next(
+            (index for index, (written, entry) in pairs if written is not entry), min(len(self._written), len(entries))
+        )
         outputs = _outputs(cell)
         transactions = characters = 0
-        if kept == len(self._written) > 0 and isinstance(last := self._written[-1], StreamEntry):
-            transactions, characters = self._mirror_tail(cell, outputs[len(outputs) - 1]["text"], last.text)
-        if kept < len(self._written) or kept < len(wanted):
+        if same == len(self._written) > 0 and isinstance(newest := self._written[-1], StreamEntry):
+            transactions, characters = self._mirror_stream(cell, outputs[len(outputs) - 1]["text"], newest.text)
+        if same < len(self._written) or same < len(entries):
             with self._transaction(cell):
-                del outputs[kept:]
-                outputs.extend([_shared(entry.value()) for entry in wanted[kept:]])
+                del outputs[same:]
+                outputs.extend([_shared(entry.value()) for entry in entries[same:]])
             transactions += 1
-            characters += sum(entry.size() for entry in wanted[kept:])
-        self._written = wanted
-        if wanted and isinstance(wanted[-1], StreamEntry):
-            self._mark = wanted[-1].text.mark()
+            characters += sum(entry.size() for entry in entries[same:])
+        self._written = entries
+        if entries and isinstance(entries[-1], StreamEntry):
+            self._mark = entries[-1].text.mark()
             self._last_length = len(outputs[len(outputs) - 1]["text"])
         return transactions, characters
 
-    def _mirror_tail(self, cell: Map[Any], shared: Text, text: TerminalText) -> tuple[int, int]:
+    def _mirror_stream(self, cell: Map[Any], shared: Text, text: TerminalText) -> tuple[int, int]:
         change = text.change_since(self._mark)
         if change.removed:
             with self._transaction(cell):
@@ -374,12 +374,6 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _text(text: str) -> TerminalText:
-    made = TerminalText()
-    made.write(text)
-    return made
-
-
 def _shared(output: Output) -> Map[Any]:
     raw = output_json(output)
     if raw["output_type"] == "stream":
@@ -388,7 +382,7 @@ def _shared(output: Output) -> Map[Any]:
 
 
 def output_json(output: Output) -> JsonObject:
-    """The output as notebook files hold it."""
+    """The output as in notebook files."""
     match output:
         case StreamOutput():
             return {"output_type": "stream", "name": output.name, "text": output.text}

@@ -1,4 +1,4 @@
-"""Kernels without a file, for parts that have code of their own to run: the same queues and outputs as live notebooks."""
+"""Kernels without a notebook's file, for parts that run code of their own, with the same queues and outputs as live notebooks."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +25,7 @@ from cellwright.notebook.run import (
 )
 
 RELATED = {"javascript": "typescript", "typescript": "javascript"}
-"""Languages whose kernel runs the other as well."""
+"""Pairs of languages of which the kernel of each also runs the other."""
 HOW_TO_GET = {
     "python": "pip install ipykernel",
     "javascript": "install Deno, then: deno jupyter --install",
@@ -37,42 +37,43 @@ HOW_TO_GET = {
     "go": "install gonb, then: gonb --install",
 }
 OWN_RUNNING = (READ_KERNELS, WRITE_KERNELS, USE_KERNELS, READ_KINDS)
-"""What running code without a notebook's file touches."""
+"""What running code without a notebook's file needs."""
 ELSEWHERE = "https://github.com/jupyter/jupyter/wiki/Jupyter-kernels lists kernels"
 
 
 class OwnKernels:
-    """Fills `notebook.run.Kernels` with the Jupyter server that live notebooks use."""
+    """Implements `notebook.run.Kernels` with the Jupyter server of live notebooks."""
 
     def __init__(self, notebooks: LiveNotebooks) -> None:
         self._notebooks = notebooks
-        # Not as a caller may use it: what we started we end, whatever they may by then.
-        self._where: dict[str, Connected | None] = {}
+        # Without the permissions of a caller: we end the kernels that we started, whatever the caller may do by then.
+        self._servers: dict[str, Connected | None] = {}
 
     async def start(self, call: Call, language: str) -> str:
         require_run(call, needed=OWN_RUNNING)
         kernels = (await self._notebooks.connected(call)).found.jupyter.kernels
-        started = await kernels.start_kernel(spec_for(language, await kernels.specs()).name)
-        self._where[started.id] = self._notebooks.ours
-        return started.id
+        kernel = await kernels.start_kernel(spec_for(language, await kernels.specs()).name)
+        self._servers[kernel.id] = self._notebooks.ours
+        return kernel.id
 
     async def alive(self, call: Call, kernel_id: str) -> bool:
         connected = await self._notebooks.connected(call)
         try:
             await connected.found.jupyter.kernels.kernel(kernel_id)
         except NotFound:
-            self._where.pop(kernel_id, None)
+            self._servers.pop(kernel_id, None)
             return False
-        self._where[kernel_id] = self._notebooks.ours
+        self._servers[kernel_id] = self._notebooks.ours
         return True
 
     async def submit(self, call: Call, kernel_id: str, cells: Sequence[CodeToRun]) -> Run:
         require_run(call, needed=OWN_RUNNING)
         queue = await (await self._notebooks.connected(call)).kernels.queue(kernel_id)
-        return _Run(queue.submit(call.principal.id, [_job(cell) for cell in cells]))
+        jobs = [CellJob(lambda code=cell.code: code, cell.cell_id) for cell in cells]
+        return _Run(queue.submit(call.principal.id, jobs))
 
     async def shut_down(self, kernel_id: str) -> None:
-        connected = self._where.pop(kernel_id, None)
+        connected = self._servers.pop(kernel_id, None)
         if connected is not None:
             with suppress(CellwrightError):
                 await connected.found.jupyter.kernels.shut_down(kernel_id)
@@ -86,30 +87,26 @@ class OwnKernels:
         pictures: int,
         links: Sequence[str] = (),
     ) -> ShownOutputs:
-        read = [output_from_json(output) for output in outputs]
-        fitted = await self._notebooks.pictures.in_outputs(read, pictures, call.principal.id)
-        made = shape_outputs(read, characters, None, "", fitted, pictures, links)
-        return ShownOutputs(made.outputs, made.pictures, any(made.truncated), made.hidden)
+        values = [output_from_json(output) for output in outputs]
+        fitted = await self._notebooks.pictures.in_outputs(values, pictures, call.principal.id)
+        shaped = shape_outputs(values, characters, None, "", fitted, pictures, links)
+        return ShownOutputs(shaped.outputs, shaped.pictures, any(shaped.truncated), shaped.hidden)
 
 
 def spec_for(language: str, specs: Sequence[KernelSpec]) -> KernelSpec:
-    """The kernel that runs this language: the server's default before others, its own language before a related one."""
-    wanted = language_named(language)
+    """The kernel that runs this language. The language itself comes before a related one, then the server's default before others."""
+    language = language_named(language)
     ordered = sorted(specs, key=lambda spec: not spec.is_default)
-    for name in (wanted, RELATED.get(wanted)):
+    for name in (language, RELATED.get(language)):
         for spec in ordered:
             if name is not None and name in (language_named(spec.language), spec.name):
                 return spec
-    there = sorted({language_named(spec.language) for spec in specs})
+    installed = sorted({language_named(spec.language) for spec in specs})
     raise NoKernel(
-        f"no kernel for {wanted!r} is installed on the Jupyter server; it has: {', '.join(there) or 'none'}",
-        hint=f"{HOW_TO_GET.get(wanted, ELSEWHERE)} (in the Jupyter server's environment), then run again",
-        details={"language": wanted, "installed": there},
+        f"no kernel for {language!r} is installed on the Jupyter server; it has: {', '.join(installed) or 'none'}",
+        hint=f"{HOW_TO_GET.get(language, ELSEWHERE)} (in the Jupyter server's environment), then run again",
+        details={"language": language, "installed": installed},
     )
-
-
-def _job(cell: CodeToRun) -> CellJob:
-    return CellJob(lambda: cell.code, cell.cell_id)
 
 
 class _Run:
@@ -130,15 +127,15 @@ class _Run:
         return [(cell.state, cell.memory.size, cell.memory.last_line) for cell in cells]
 
     def view(self) -> RunView:
-        found = self._execution.view()
+        view = self._execution.view()
         return RunView(
-            found.id,
-            found.state,
-            tuple(_outcome(cell) for cell in found.cells),
-            found.created,
-            found.started,
-            found.ended,
-            found.notes,
+            view.id,
+            view.state,
+            tuple(_outcome(cell) for cell in view.cells),
+            view.created,
+            view.started,
+            view.ended,
+            view.notes,
         )
 
     async def wait(self, seconds: float, report: ReportProgress | None = None) -> RunView:
@@ -165,6 +162,6 @@ def _outcome(cell: CellRunView) -> CellOutcome:
 
 
 def _nbformat(output: JsonObject) -> JsonObject:
-    """Shared documents keep a count as a float, files do not."""
+    """The output with its count as an integer, as in files. In shared documents it is a float."""
     count = output.get("execution_count")
     return {**output, "execution_count": int(count)} if isinstance(count, float) else output

@@ -1,4 +1,4 @@
-"""The queue in front of one kernel: one execution at a time, in the order they came, each until its first error or to its end."""
+"""The queue in front of one kernel: executions run one at a time, in order, each until its first error or to its end."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from cellwright.core.errors import CellwrightError, LimitReached
-from cellwright.jupyter.kernels.channel import JsonObject, KernelGone, Message
+from cellwright.jupyter.kernels.channel import KernelGone, Message
 from cellwright.jupyter.kernels.connection import REMEMBERED_RUNS, KernelConnection
 from cellwright.jupyter.kernels.executions import (
     CellJob,
@@ -24,7 +24,8 @@ from cellwright.jupyter.kernels.executions import (
 )
 from cellwright.jupyter.kernels.hints import hint_for_missing, hint_for_question, missing_package
 from cellwright.jupyter.kernels.interpreter import KnownPython
-from cellwright.jupyter.kernels.output_log import TRACEBACK_CHARACTERS, bounded_error
+from cellwright.jupyter.kernels.output_log import TRACEBACK_CHARACTERS
+from cellwright.jupyter.kernels.output_values import bounded_error
 from cellwright.jupyter.kernels.outputs import Displays, deliver
 from cellwright.jupyter.kernels.request import ExecuteReply, KernelDied
 from cellwright.notebook.run import RunStatus
@@ -33,16 +34,16 @@ logger = logging.getLogger(__name__)
 
 MAX_WAITING = 100
 CHECKPOINT_EVERY = 5.0
-"""A document that changes all the time is never saved by itself."""
+"""Jupyter does not save a document by itself while it changes all the time."""
 SAVE_AFTER = 1.0
-"""Runs that follow each other closely are saved together: a save costs Jupyter more than a small run does."""
+"""Runs that follow each other closely are saved together, because a save costs Jupyter more than a small run."""
 LAST_SAVE_SECONDS = 10.0
 LISTENING_BYTES = 16 * 1024 * 1024
 RESTARTED = "the kernel was restarted before its turn, and its variables are lost"
 
 
 class KernelQueue:
-    """Runs executions in one kernel. The kernel's own queue stays empty, so a batch can stop at its first error."""
+    """Runs executions in one kernel. The kernel's own queue stays empty, so that an execution can stop at its first error."""
 
     def __init__(self, kernel: KernelConnection, interrupt: Interrupt, executions: Executions, clock: Clock) -> None:
         self.kernel = kernel
@@ -58,7 +59,7 @@ class KernelQueue:
         self._python = KnownPython(kernel)
         self._known_restarts = kernel.restarts
         self._restarts_known_to: dict[str, int] = {}
-        """For each principal that ran something here, the restarts it was told of or asked for itself."""
+        """For each principal that ran something here: how many restarts it has been told of or requested itself."""
         self._generation = 0
         self._saves = _Saves()
         self._latest: WeakValueDictionary[str, CellRun] = WeakValueDictionary()
@@ -66,18 +67,18 @@ class KernelQueue:
 
     @property
     def displays(self) -> Displays:
-        """Which outputs this kernel showed under which display id: for writers of its runs."""
+        """Which outputs this kernel showed under which display id, for the writers of its runs."""
         return self._displays
 
     @property
     def busy(self) -> bool:
         """Whether something of ours runs or waits here."""
-        # Not only while code runs: a kernel that is still being reached has work too.
+        # Also while the kernel is still being connected, before any code runs.
         return bool(self._waiting) or (self._worker is not None and not self._worker.done())
 
     @property
     def weight(self) -> int:
-        """Bytes of the runs that it keeps for what may still come from them."""
+        """Bytes of the runs that are kept because output may still come from them."""
         return sum(run.weight for run in self._listening)
 
     def submit(
@@ -90,7 +91,7 @@ class KernelQueue:
     ) -> Execution:
         """Queue cells to run. `checkpoint` saves every few seconds while they run, and once a moment after.
 
-        With `keep_going` a cell that raised does not keep the next from running; a kernel that died or was interrupted does.
+        With `keep_going` the next cell runs even if one raised, but not after the kernel died or was interrupted.
         """
         if len(self._waiting) >= MAX_WAITING:
             raise LimitReached(
@@ -109,7 +110,7 @@ class KernelQueue:
             keep_going=keep_going,
         )
         execution.stops_with(lambda: self._stop(execution))
-        # Where nothing is in the way the first cell begins at once, and says so itself.
+        # If nothing else runs, the first cell begins at once, and is shown as running by that.
         waiting = execution.cells[0 if self.busy or not self.kernel.answers else 1 :]
         self._executions.add(execution)
         self._waiting.append(execution)
@@ -120,9 +121,9 @@ class KernelQueue:
         return execution
 
     def note_restart(self, seen_before: int, principal_id: str) -> None:
-        """The server has restarted the kernel for this principal since it was seen to start `seen_before` times.
+        """The server has restarted the kernel for this principal. `seen_before` is the kernel's `restarts` before that.
 
-        What was submitted before now was meant for the old variables and is not run; what is submitted from now on is.
+        Executions submitted before now relied on the old variables, and are not run.
         """
         self._generation += 1
         self._drop_waiting(RESTARTED, self._generation - 1)
@@ -130,14 +131,14 @@ class KernelQueue:
         self._restarts_known_to[principal_id] = self.kernel.restarts
 
     async def note_shutdown(self) -> None:
-        """The server has shut the kernel down: returns when all that ran or waited here is known to have ended with it."""
+        """The server has shut the kernel down: end everything that ran or waited here, and wait for that."""
         self._drop_waiting("the kernel was shut down before its turn", self._generation)
         self.kernel.note_shutdown()
         if self._worker is not None:
             await asyncio.wait([self._worker])
 
     async def close(self) -> None:
-        """Run nothing more. What waits is reported as not run; what runs goes on in the kernel, unwatched."""
+        """Run nothing more. Waiting executions are reported as not run; running code goes on in the kernel, unwatched."""
         tasks = [task for task in (self._worker, *self._tasks) if task is not None]
         for task in tasks:
             task.cancel()
@@ -148,10 +149,10 @@ class KernelQueue:
     def _ensure_worker(self) -> None:
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work())
-            self._worker.add_done_callback(self._go_on)
+            self._worker.add_done_callback(self._replace_worker)
 
-    def _go_on(self, worker: asyncio.Task[None]) -> None:
-        # A crash in one execution (it is logged) must not leave the others waiting for ever.
+    def _replace_worker(self, worker: asyncio.Task[None]) -> None:
+        # A crash in one execution, which is logged, must not leave the others waiting for ever.
         if self._waiting and not worker.cancelled():
             self._ensure_worker()
 
@@ -162,29 +163,35 @@ class KernelQueue:
                 await self._run(execution)
             finally:
                 self._current = None
-                self._skip_rest(execution, "it was not reached")
+                self._skip_queued(execution, "it was not reached")
                 execution.finish()
                 self._keep_listening(execution)
 
     async def _run(self, execution: Execution) -> None:
-        saving = self._start_checkpoints(execution)
+        checkpoint = execution.checkpoint
+        saving = None if checkpoint is None else self._spawn(_keep_saving(execution, checkpoint))
         try:
             for cell in execution.cells:
                 if not await self._run_cell(execution, cell):
-                    self._skip_rest(execution, "an earlier cell did not end well")
+                    self._skip_queued(execution, "an earlier cell did not end well")
                     return
         finally:
             if saving is not None:
                 saving.cancel()
-            if execution.checkpoint is not None:
-                self._saves.soon(execution, execution.checkpoint)
+            if checkpoint is not None:
+                self._saves.soon(execution, checkpoint)
 
     async def _run_cell(self, execution: Execution, cell: CellRun) -> bool:
-        """Run one cell and say whether the next may follow."""
-        if not await self._reach_kernel(cell):
+        """Run one cell. Returns whether the next may follow."""
+        # First connect: a cell must not lose its old outputs for a kernel that cannot be reached.
+        try:
+            await self.kernel.ready()
+        except CellwrightError as error:
+            cell.error = RunError(error.code, error.message, hint=error.hint)
+            self._skip(cell, error.message)
             return False
         async with self._interrupting:
-            # An interrupt that is under way was meant for what ran before, and must not hit this cell.
+            # An interrupt that is under way is meant for earlier code, and must not hit this cell.
             code = None if execution.cancelled else cell.job.code()
         if execution.generation != self._generation:
             self._skip(cell, RESTARTED)
@@ -199,7 +206,7 @@ class KernelQueue:
                 cell.job.sink.begin()
             reply = await self.kernel.execute(
                 code,
-                self._taker(execution, cell),
+                self._receiver(execution, cell),
                 store_history=cell.job.store_history,
                 stop_on_error=not execution.keep_going,
             )
@@ -213,34 +220,24 @@ class KernelQueue:
             self._close_cell(cell)
         return cell.state is RunStatus.DONE or (execution.keep_going and cell.raised)
 
-    async def _reach_kernel(self, cell: CellRun) -> bool:
-        """First of all: a cell's old outputs must not go for a kernel that cannot be reached."""
-        try:
-            await self.kernel.ready()
-        except CellwrightError as error:
-            cell.error = RunError(error.code, error.message, hint=error.hint)
-            self._skip(cell, error.message)
-            return False
-        return True
-
-    def _taker(self, execution: Execution, cell: CellRun) -> Callable[[Message], None]:
-        """What takes its messages, also late ones, as long as its result is kept or it is among the latest runs here."""
+    def _receiver(self, execution: Execution, cell: CellRun) -> Callable[[Message], None]:
+        """Receives the messages of a cell, also late ones, as long as its result is kept or it is among the latest runs here."""
         execution_ref, cell_ref = weakref.ref(execution), weakref.ref(cell)
 
-        def take(message: Message) -> None:
-            kept, run = execution_ref(), cell_ref()
-            if kept is not None and run is not None:
-                self._take(kept, run, message)
+        def receive(message: Message) -> None:
+            execution, cell = execution_ref(), cell_ref()
+            if execution is not None and cell is not None:
+                self._receive(execution, cell, message)
 
-        return take
+        return receive
 
     def _keep_listening(self, execution: Execution) -> None:
-        """The latest runs hear what threads that they started still print."""
+        """Keep the latest runs, for the output of threads that they left behind."""
         self._listening.append(execution)
         while len(self._listening) > 1 and self.weight > LISTENING_BYTES:
             self._listening.popleft()
 
-    def _take(self, execution: Execution, cell: CellRun, message: Message) -> None:
+    def _receive(self, execution: Execution, cell: CellRun, message: Message) -> None:
         execution.grew()
         if cell.state is RunStatus.QUEUED:
             self._note_start(execution, cell)
@@ -259,15 +256,15 @@ class KernelQueue:
             self._spawn(self._stop_late(execution))
 
     def _tell_of_restart(self, execution: Execution) -> None:
-        """Say that the variables are gone, unless whoever runs this knows: was told, or asked for the restart."""
+        """Add a note that the variables are gone, unless the caller knows that already."""
         restarts, principal = self.kernel.restarts, execution.principal_id
         if restarts != self._restarts_known_to.get(principal, self._known_restarts):
-            whose = "your last run" if principal in self._restarts_known_to else "the last run"
-            execution.notes.append(f"The kernel was restarted since {whose} here: earlier variables are gone")
+            last_run = "your last run" if principal in self._restarts_known_to else "the last run"
+            execution.notes.append(f"The kernel was restarted since {last_run} here: earlier variables are gone")
         self._known_restarts = self._restarts_known_to[principal] = restarts
 
     async def _explain(self, cell: CellRun) -> None:
-        """Say what to do about the failure, where there is more to say than that the code is wrong."""
+        """Add a hint to the error, if there is a remedy for it."""
         error = cell.error
         if error is None or cell.state is not RunStatus.ERROR:
             return
@@ -284,7 +281,7 @@ class KernelQueue:
         if reply.status == "ok":
             cell.state = RunStatus.DONE
         elif reply.status == "aborted" and cell.begun:
-            # How kernels of some languages say that they were interrupted.
+            # Kernels of some languages report an interrupt like this.
             cell.state = RunStatus.INTERRUPTED
             cell.error = RunError("INTERRUPTED", "the kernel was interrupted while this ran")
         elif reply.status == "aborted":
@@ -298,14 +295,17 @@ class KernelQueue:
             interrupted = execution.cancelled or reply.ename == "KeyboardInterrupt"
             cell.state = RunStatus.INTERRUPTED if interrupted else RunStatus.ERROR
             cell.raised = not interrupted
-            cell.error = _kept(reply)
+            # Bounded like an output, because results are kept, and their total counts outputs.
+            content = {"ename": reply.ename, "evalue": reply.evalue, "traceback": list(reply.traceback)}
+            error, _ = bounded_error(content, TRACEBACK_CHARACTERS)
+            cell.error = RunError(error.name, error.value, error.traceback)
 
     def _note_failure(self, execution: Execution, cell: CellRun, error: CellwrightError) -> None:
         cell.error = RunError(error.code, error.message, hint=error.hint)
         if isinstance(error, KernelDied | KernelGone):
             cell.state = RunStatus.DIED
             self._known_restarts = self._restarts_known_to[execution.principal_id] = self.kernel.restarts
-            # What was submitted after a restart that we were told of waits for the new kernel, not for this one.
+            # Executions submitted after a restart that we were told of wait for the new kernel, not for this one.
             self._drop_waiting("the kernel died before its turn, and its variables are lost", execution.generation)
         else:
             cell.state = RunStatus.ERROR if cell.state is RunStatus.RUNNING else RunStatus.NOT_RUN
@@ -320,37 +320,36 @@ class KernelQueue:
             if cell.job.sink.detached:
                 cell.notes.append(f"The notebook does not show this run: {cell.job.sink.detached}")
 
-    def _skip(self, cell: CellRun, why: str) -> None:
+    def _skip(self, cell: CellRun, reason: str) -> None:
         cell.state = RunStatus.NOT_RUN
         cell.ended = self._clock()
-        cell.error = cell.error or RunError("NOT_RUN", why)
+        cell.error = cell.error or RunError("NOT_RUN", reason)
         if cell.job.sink is not None:
             cell.job.sink.abandon()
 
-    def _skip_rest(self, execution: Execution, why: str) -> None:
+    def _skip_queued(self, execution: Execution, reason: str) -> None:
         for cell in execution.cells:
             if cell.state is RunStatus.QUEUED:
-                self._skip(cell, why)
+                self._skip(cell, reason)
 
-    def _drop_waiting(self, why: str, newest: int) -> None:
-        """Take from the queue what was submitted in this generation of the kernel or an earlier one."""
-        dropped = [execution for execution in self._waiting if execution.generation <= newest]
-        for execution in dropped:
-            self._waiting.remove(execution)
-            self._drop(execution, why)
+    def _drop_waiting(self, reason: str, newest_generation: int) -> None:
+        """Drop the waiting executions of this generation of the kernel and of earlier ones."""
+        for execution in tuple(self._waiting):
+            if execution.generation <= newest_generation:
+                self._drop(execution, reason)
 
-    def _drop(self, execution: Execution, why: str) -> None:
-        self._skip_rest(execution, why)
+    def _drop(self, execution: Execution, reason: str) -> None:
+        self._waiting.remove(execution)
+        self._skip_queued(execution, reason)
         execution.finish()
 
     async def _stop(self, execution: Execution) -> None:
         if execution in self._waiting:
-            self._waiting.remove(execution)
             self._drop(execution, "it was cancelled")
             return
         async with self._interrupting:
             current = self._current
-            # Before our code has begun the kernel is busy with somebody else's: theirs is not ours to interrupt.
+            # Before our code has begun, the kernel runs somebody else's code, which we must not interrupt.
             if current is not None and current[0] is execution and current[1].state is RunStatus.RUNNING:
                 await self._interrupt()
 
@@ -360,22 +359,11 @@ class KernelQueue:
         except CellwrightError as error:
             execution.notes.append(f"It was cancelled, but the interrupt failed: {error.message}")
 
-    def _start_checkpoints(self, execution: Execution) -> asyncio.Task[None] | None:
-        checkpoint = execution.checkpoint
-        return None if checkpoint is None else self._spawn(_keep_saving(execution, checkpoint))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _kept(reply: ExecuteReply) -> RunError:
-    """What a run failed with, as much of it as an output of it has: results are kept, and their total counts outputs."""
-    said: JsonObject = {"ename": reply.ename, "evalue": reply.evalue, "traceback": list(reply.traceback)}
-    error, _ = bounded_error(said, TRACEBACK_CHARACTERS)
-    return RunError(error.name, error.value, error.traceback)
 
 
 async def _keep_saving(execution: Execution, checkpoint: Checkpoint) -> None:
@@ -396,29 +384,29 @@ async def _save(execution: Execution, checkpoint: Checkpoint) -> None:
 class _Unsaved:
     execution: Execution
     checkpoint: Checkpoint
-    latest: float
+    deadline: float
     timer: asyncio.TimerHandle
 
 
 class _Saves:
-    """One save for all runs of a document that end close together; none is forgotten when the queue closes."""
+    """Saves documents after runs, once for all runs of a document that end close together, and at the latest when the queue closes."""
 
     def __init__(self) -> None:
         self._unsaved: dict[str, _Unsaved] = {}
         self._saving: set[asyncio.Task[None]] = set()
 
     def soon(self, execution: Execution, checkpoint: Checkpoint) -> None:
-        """Save a moment from now, or later if more runs follow, but not much later."""
+        """Save in a moment, or a little later if more runs follow."""
         loop = asyncio.get_running_loop()
-        known = self._unsaved.get(checkpoint.document)
-        latest = loop.time() + CHECKPOINT_EVERY if known is None else known.latest
-        if known is not None:
-            known.timer.cancel()
-        timer = loop.call_at(min(loop.time() + SAVE_AFTER, latest), self._start, checkpoint.document)
-        self._unsaved[checkpoint.document] = _Unsaved(execution, checkpoint, latest, timer)
+        earlier = self._unsaved.get(checkpoint.document)
+        deadline = loop.time() + CHECKPOINT_EVERY if earlier is None else earlier.deadline
+        if earlier is not None:
+            earlier.timer.cancel()
+        timer = loop.call_at(min(loop.time() + SAVE_AFTER, deadline), self._start, checkpoint.document)
+        self._unsaved[checkpoint.document] = _Unsaved(execution, checkpoint, deadline, timer)
 
     async def close(self) -> None:
-        """Save now what is not saved yet."""
+        """Save all unsaved documents now."""
         for document in tuple(self._unsaved):
             self._start(document)
         if self._saving:

@@ -1,4 +1,4 @@
-"""What is asked of a kernel, how it ends, and what is said when it does not end well."""
+"""Requests to a kernel, their replies, and the errors for those that fail."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,14 +12,14 @@ OnMessage = Callable[[Message], None]
 
 
 class KernelDied(CellwrightError):
-    """The process that held the variables is gone."""
+    """The kernel's process, and with it all variables, is gone."""
 
     code = "KERNEL_DIED"
     meaning = "The kernel died or was restarted while code ran in it; its variables are lost, what it printed is kept."
 
 
 class KernelNotStarted(CellwrightError):
-    """A kernel was asked for, and its process ended before it answered."""
+    """The process of a new kernel ended before it answered."""
 
     code = "KERNEL_NOT_STARTED"
     meaning = "The kernel's process ended before it answered: its environment is broken, or its ipykernel is."
@@ -36,7 +36,7 @@ class ReplyLost(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class LanguageInfo:
-    """What a kernel says it is."""
+    """The language and implementation of a kernel, in its own words."""
 
     language: str
     language_version: str
@@ -59,7 +59,7 @@ class ExecuteReply:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What may stand at the cursor; `start` and `end` count code points of the code that was asked about."""
+    """The completions at the cursor. `start` and `end` count code points of the code."""
 
     matches: tuple[str, ...]
     start: int
@@ -67,7 +67,7 @@ class Completion:
 
 
 class Request:
-    """Something asked of the kernel. It is over when the reply is here and the kernel has published all output."""
+    """A request to the kernel. It is finished when the reply has come and the kernel has published all output."""
 
     def __init__(self, message: Message) -> None:
         self.message = message
@@ -75,7 +75,7 @@ class Request:
         self.replied = False
         self.incomplete = False
         self.doubted = False
-        """Whether it is being found out if the kernel ever got this."""
+        """Whether somebody already finds out if the kernel ever got this."""
         self._events: asyncio.Queue[Message | CellwrightError | None] = asyncio.Queue()
 
     @property
@@ -88,7 +88,7 @@ class Request:
         self._events.put_nowait(message)
 
     def end_output(self) -> None:
-        """Its output has ended, though the kernel's word for that was lost, and maybe more."""
+        """Its output has ended, but the message that says so was lost, and maybe others."""
         self.incomplete = True
         self._events.put_nowait(None)
 
@@ -97,9 +97,9 @@ class Request:
 
     async def finish(self, on_message: OnMessage | None = None) -> Message:
         reply: Message | None = None
-        idle = begun = False
-        # What was dropped before it began has put out nothing, and some kernels do not say that this has ended.
-        while reply is None or not (idle or (_dropped(reply) and not begun)):
+        idle = code_began = False
+        # Code that was dropped before it began has no output, and some kernels do not report its end.
+        while reply is None or not (idle or (_was_dropped(reply) and not code_began)):
             event = await self._events.get()
             if isinstance(event, CellwrightError):
                 raise event
@@ -110,32 +110,32 @@ class Request:
                 reply = event
             elif event.type == "status" and event.content.get("execution_state") == "idle":
                 idle = True
-            begun = begun or event.type == "execute_input"
+            code_began = code_began or event.type == "execute_input"
             if event.channel == "iopub" and on_message is not None:
                 on_message(event)
         return reply
 
 
-def _dropped(reply: Message) -> bool:
+def _was_dropped(reply: Message) -> bool:
     return reply.content.get("status") in ("abort", "aborted")
 
 
-def death(kernel_id: str, how: str, *, started: bool) -> KernelDied:
+def kernel_died(kernel_id: str, event: str, *, started: bool) -> KernelDied:
     if started:
         return KernelDied(
-            f"kernel {kernel_id} {how} while this ran; all its variables are lost",
+            f"kernel {kernel_id} {event} while this ran; all its variables are lost",
             hint="Run the cells that make the variables again",
         )
     return KernelDied(
-        f"kernel {kernel_id} {how} before it said that this began; all its variables are lost",
+        f"kernel {kernel_id} {event} before it said that this began; all its variables are lost",
         hint="It may have run in part: look before you run it again",
     )
 
 
 def not_started(kernel_id: str, last_words: str) -> KernelNotStarted:
-    said = f": {last_words}" if last_words else ""
+    reason = f": {last_words}" if last_words else ""
     return KernelNotStarted(
-        f"kernel {kernel_id} ended before it answered{said}",
+        f"kernel {kernel_id} ended before it answered{reason}",
         hint="list_available_kernels shows the interpreters there are, assign_nb_kernel gives the notebook another one",
     )
 
@@ -147,7 +147,7 @@ def never_begun(kernel_id: str) -> ReplyLost:
     )
 
 
-def gone(kernel_id: str) -> KernelGone:
+def kernel_gone(kernel_id: str) -> KernelGone:
     return KernelGone(
         f"kernel {kernel_id} was shut down while this ran; all its variables are lost",
         hint="Running a cell starts a new kernel; run the cells that make the variables again",
@@ -159,7 +159,7 @@ def execute_reply(reply: Message, *, incomplete: bool) -> ExecuteReply:
     status = str(content.get("status", "error"))
     count = content.get("execution_count")
     return ExecuteReply(
-        status="ok" if status == "ok" else "aborted" if _dropped(reply) else "error",
+        status="ok" if status == "ok" else "aborted" if _was_dropped(reply) else "error",
         execution_count=count if isinstance(count, int) else None,
         ename=str(content.get("ename", "")),
         evalue=str(content.get("evalue", "")),

@@ -11,7 +11,7 @@ _CONTROLS = re.compile("([\r\b\n])")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How much of a text somebody has seen: all its finished lines up to a point, and an unfinished last line."""
+    """How much of a text a reader has seen: the number of finished pieces, and the unfinished last line."""
 
     finished: int = 0
     line: str = ""
@@ -19,7 +19,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class TailChange:
-    """What to do at the end of a text that was seen up to a mark: take `removed` away, then add `added`."""
+    """How the end of a text changed since a mark: `removed` goes from its end, then `added` comes."""
 
     removed: str
     added: str
@@ -27,14 +27,14 @@ class TailChange:
 
 @dataclass(frozen=True, slots=True)
 class TextPlace:
-    """A place in a text that outlives the dropping of its front: where the last line begins, and what stood on it."""
+    """A place in a text: where the last line began, and its text. It stays valid when the front of the text is dropped."""
 
     line_start: int
     line: str
 
 
 class TerminalText:
-    """Text that is written piece by piece. Only its last line can still change, so a change costs what is new."""
+    """Text that is written piece by piece. Only its last line can still change, so a change costs as much as is new."""
 
     def __init__(self) -> None:
         self._finished: list[str] = []
@@ -64,10 +64,10 @@ class TerminalText:
 
     def write(self, text: str) -> None:
         if "\r" not in text and "\b" not in text and self._cursor == self._line_size:
-            finished, newline, rest = text.rpartition("\n")
+            finished, newline, line = text.rpartition("\n")
             if newline:
                 self._finish_line(finished + newline)
-            self._append(rest)
+            self._append(line)
             return
         for piece in _CONTROLS.split(text):
             match piece:
@@ -86,11 +86,12 @@ class TerminalText:
         return Mark(len(self._finished), "".join(self._line))
 
     def change_since(self, mark: Mark) -> TailChange:
-        """How the text's end differs from what it was at `mark`."""
+        """How the end of the text has changed since `mark`."""
         now = "".join([*self._finished[mark.finished :], *self._line])
         if now.startswith(mark.line):
             return TailChange("", now[len(mark.line) :])
-        same = next((i for i, (old, new) in enumerate(zip(mark.line, now, strict=False)) if old != new), len(now))
+        pairs = enumerate(zip(mark.line, now, strict=False))
+        same = next((index for index, (before, after) in pairs if before != after), len(now))
         return TailChange(mark.line[same:], now[same:])
 
     def end(self) -> TextPlace:
@@ -98,18 +99,18 @@ class TerminalText:
         return TextPlace(self._dropped + self._finished_size, "".join(self._line))
 
     def since(self, place: TextPlace) -> str:
-        """What has come after a place; from the start of its line if that was written over meanwhile."""
-        whole, start = str(self), place.line_start - self._dropped
-        # The front that was dropped may reach into the line; of what is left of it nothing is told twice.
+        """The text after a place, or from the start of its line if that was overwritten meanwhile."""
+        start = place.line_start - self._dropped
+        # The dropped front may reach into the line: then only the remaining part of the line was seen before.
         line = place.line[max(0, -start) :]
-        now = whole[max(0, start) :]
+        now = str(self)[max(0, start) :]
         return now.removeprefix(line)
 
     def drop_front(self, characters: int) -> None:
-        """Forget the oldest `characters`. Marks made before no longer hold; places do."""
+        """Forget the oldest `characters`. Earlier marks become invalid, places stay valid."""
         self._dropped += characters
-        whole, cursor = str(self), self._finished_size + self._cursor
-        finished, newline, line = whole[characters:].rpartition("\n")
+        cursor = self._finished_size + self._cursor
+        finished, newline, line = str(self)[characters:].rpartition("\n")
         self._finished = [finished + newline] if newline else []
         self._finished_size = len(finished) + len(newline)
         self._line, self._line_size, self._in_characters = [line], len(line), False
@@ -121,8 +122,8 @@ class TerminalText:
             self._line_size += len(text)
             self._cursor = self._line_size
 
-    def _finish_line(self, more: str) -> None:
-        self._finished.append("".join([*self._line, more]))
+    def _finish_line(self, end: str) -> None:
+        self._finished.append("".join([*self._line, end]))
         self._finished_size += len(self._finished[-1])
         self._line, self._line_size, self._cursor, self._in_characters = [], 0, 0, False
 

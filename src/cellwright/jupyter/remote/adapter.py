@@ -11,7 +11,7 @@ from urllib.parse import quote
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from cellwright.core.errors import CellwrightError, Unavailable
+from cellwright.core.errors import Unavailable
 from cellwright.jupyter.documents.forks import RemoteForks
 from cellwright.jupyter.documents.updates import MAX_MESSAGE_BYTES
 from cellwright.jupyter.files import rules as filerules
@@ -19,7 +19,7 @@ from cellwright.jupyter.files.paths import DocPath
 from cellwright.jupyter.model import RoomKind
 from cellwright.jupyter.port import RoomAccess, RoomClosed
 from cellwright.jupyter.remote.contents import Contents
-from cellwright.jupyter.remote.kernel_websocket import TCP_QUICKACK
+from cellwright.jupyter.remote.kernel_websocket import acknowledge_at_once
 from cellwright.jupyter.remote.kernels import RemoteKernels
 from cellwright.jupyter.remote.rest import DENIED, METHOD_NOT_ALLOWED, NOT_FOUND, Rest
 from cellwright.jupyter.server.address import JupyterAddress
@@ -47,7 +47,7 @@ class WebsocketRoomChannel:
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
         self._socket: socket.socket | None = connection.transport.get_extra_info("socket")
-        self._acknowledge_at_once()
+        acknowledge_at_once(self._socket)
 
     async def send(self, message: bytes) -> None:
         try:
@@ -61,28 +61,23 @@ class WebsocketRoomChannel:
                 message = await self._connection.recv()
             except ConnectionClosed as error:
                 raise self._closed() from error
-            self._acknowledge_at_once()
+            acknowledge_at_once(self._socket)
             if isinstance(message, bytes):
                 return message
 
     async def close(self) -> None:
         await self._connection.close()
 
-    def _acknowledge_at_once(self) -> None:
-        # The server's socket has Nagle on, so a late acknowledgement costs 40 ms. The kernel clears the option again.
-        if TCP_QUICKACK is not None and self._socket is not None and self._socket.fileno() >= 0:
-            self._socket.setsockopt(socket.IPPROTO_TCP, TCP_QUICKACK, 1)
-
     def _closed(self) -> RoomClosed:
         return RoomClosed(self._connection.close_code, self._connection.close_reason or "")
 
 
 PAGES = {"lab": "lab/tree", "tree": "tree"}
-"""Pages that a server may have, JupyterLab before the plain notebook, and where they show a file."""
+"""The pages that a server may have, JupyterLab before the plain notebook, and the path under which each shows files."""
 
 
 class RemoteDocuments(Contents):
-    """Files of one server, and the rooms it shares them in."""
+    """Files of one server, and the rooms in which it shares them."""
 
     def __init__(self, rest: Rest) -> None:
         super().__init__(rest)
@@ -91,13 +86,13 @@ class RemoteDocuments(Contents):
         self._pages: str | None = None
         self._ask_for_pages_at = 0.0
         self._probing = asyncio.Lock()
-        self._forks = RemoteForks(rest, self._knows_forks, lambda fork: self._connect(fork, ""))
+        self._forks = RemoteForks(rest, self._has_collaboration, lambda fork: self._connect(fork, ""))
 
     @property
     def forks(self) -> RemoteForks:
         return self._forks
 
-    async def _knows_forks(self) -> bool:
+    async def _has_collaboration(self) -> bool:
         return await self.sharing() is Sharing.COLLABORATION
 
     @property
@@ -105,12 +100,12 @@ class RemoteDocuments(Contents):
         return self._rest.address.url
 
     async def pages(self) -> str | None:
-        """Asked once where there are any, else again after a while: a restart may bring them."""
+        """The server's answer is kept if it has pages. Otherwise it is asked again after a while: a restart may bring pages."""
         if self._pages is None and time.monotonic() >= self._ask_for_pages_at:
             self._ask_for_pages_at = time.monotonic() + NO_PAGES_SECONDS
-            for page, shows in PAGES.items():
+            for page, file_prefix in PAGES.items():
                 if (await self._rest.probe("GET", page, "its pages")).is_success:
-                    self._pages = f"{self.url}/{shows}"
+                    self._pages = f"{self.url}/{file_prefix}"
                     break
         return self._pages
 
@@ -118,7 +113,7 @@ class RemoteDocuments(Contents):
         return await self.sharing(now=now) is not Sharing.NONE
 
     async def sharing(self, *, now: bool = False) -> Sharing:
-        """Asked once if documents are shared, else again and again: a restart may bring rooms, and then files are taboo."""
+        """How documents are shared. The answer is kept, unless it is that they are not: after a restart the server may share them."""
         async with self._probing:
             doubtful = self._sharing is Sharing.NONE and (now or time.monotonic() - self._probed > DOUBT_SECONDS)
             if self._sharing is None or doubtful:
@@ -130,7 +125,7 @@ class RemoteDocuments(Contents):
         answer = await self._rest.probe("GET", "api/collaboration/session/x", "collaboration")
         if answer.status == METHOD_NOT_ALLOWED:
             return Sharing.NONE if await self._lab_ignores_it() else Sharing.COLLABORATION
-        # Any server with file ids answers the second question, only one that shares documents has rooms as well.
+        # File ids alone do not mean that documents are shared: that takes rooms as well.
         room = await self._rest.probe("GET", "api/collaboration/room/x", "collaboration")
         if room.status == NOT_FOUND:
             return Sharing.NONE
@@ -138,30 +133,28 @@ class RemoteDocuments(Contents):
         return Sharing.NONE if indexed.status == NOT_FOUND else Sharing.DOCUMENTS
 
     async def _lab_ignores_it(self) -> bool:
-        """With `disable_rtc` the rooms are there, but people's JupyterLab saves files past them."""
+        """With `disable_rtc` there are rooms, but people's JupyterLab writes files without them."""
         page = await self._rest.probe("GET", "lab", "JupyterLab")
         return page.is_success and b'"disableRTC": true' in page.body
 
     async def join(self, path: DocPath, kind: RoomKind) -> RoomAccess:
-        # Joining the room of a file that is not there stops live updates in every room of the server.
+        # Joining the room of a file that does not exist stops live updates in every room of the server.
         filerules.check_joinable(path, await self.stat(path), kind)
         if await self.sharing() is Sharing.DOCUMENTS:
-            room = f"{kind.value}:{await self._file_id(path)}"
+            parameters = {"path": path.text}
+            answer = await self._rest.request("POST", "api/fileid/index", f"file {path}", parameters=parameters)
+            room = f"{kind.value}:{answer.json()['id']}"
             return RoomAccess(room, await self._connect(room, ""), answers_saves=False, echoes=False, name=path.text)
-        about, place = f"file {path}", f"api/collaboration/session/{path.quoted}"
-        answer = await self._rest.probe("PUT", place, about, body=kind.as_json())
+        about, api_path = f"file {path}", f"api/collaboration/session/{path.quoted}"
+        answer = await self._rest.probe("PUT", api_path, about, body=kind.as_json())
         if answer.status in (NOT_FOUND, METHOD_NOT_ALLOWED):
-            # The file is there, so it is the service that went: the server was restarted without it.
+            # The file exists, so it is the service that is missing: the server was restarted without it.
             self._sharing = None
             raise Unavailable(f"{self.url} no longer shares documents", hint="Try again: the file itself is used then")
         session = self._rest.accept(answer, about).json()
         room = f"{session['format']}:{session['type']}:{session['fileId']}"
         channel = await self._connect(room, f"?sessionId={quote(session['sessionId'], safe='')}")
         return RoomAccess(room, channel, name=path.text)
-
-    async def _file_id(self, path: DocPath) -> str:
-        answer = await self._rest.request("POST", "api/fileid/index", f"file {path}", parameters={"path": path.text})
-        return str(answer.json()["id"])
 
     async def _connect(self, room: str, query: str) -> WebsocketRoomChannel:
         address = self._rest.address
@@ -178,15 +171,13 @@ class RemoteDocuments(Contents):
                 ping_timeout=SILENT_SECONDS,
             )
         except InvalidStatus as error:
-            raise self._refused(room, error.response.status_code) from error
+            status = error.response.status_code
+            if status in DENIED:
+                raise self._rest.denied(status) from error
+            raise Unavailable(f"{self.url} answered {status} when we joined room {room}", hint="Try again") from error
         except (OSError, TimeoutError, InvalidHandshake) as error:
             raise Unavailable(f"no connection to {address.url} for room {room}: {error}", hint="Try again") from error
         return WebsocketRoomChannel(connection)
-
-    def _refused(self, room: str, status: int) -> CellwrightError:
-        if status in DENIED:
-            return self._rest.denied(status)
-        return Unavailable(f"{self.url} answered {status} when we joined room {room}", hint="Try again")
 
 
 class RemoteJupyter:

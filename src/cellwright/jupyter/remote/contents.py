@@ -31,16 +31,16 @@ class Contents:
         self._snapshots = Snapshots(self.folder)
 
     async def close(self) -> None:
-        """End what goes on behind the callers' backs."""
+        """End the walks that run in the background."""
         await self._snapshots.close()
 
     async def stat(self, path: DocPath, *, with_hash: bool = False) -> FileInfo:
-        """What the server knows of the file, without reading it."""
+        """The server's facts about the file, without its contents."""
         parameters = {"content": 0, "hash": 1} if with_hash else {"content": 0}
-        return _info(self._rest.accept(await self._look(path, parameters), f"file {path}").json())
+        return _info(self._rest.accept(await self._probe_file(path, parameters), f"file {path}").json())
 
-    async def _look(self, path: DocPath, parameters: dict[str, int]) -> RestAnswer:
-        """What the server says of the file. At a path that leads through a file it fails: there is nothing then."""
+    async def _probe_file(self, path: DocPath, parameters: dict[str, int]) -> RestAnswer:
+        """The server's answer about the file. Where the path leads through a file, the server fails, which means: not found."""
         answer = await self._rest.probe("GET", _api(path), f"file {path}", parameters=parameters)
         if answer.status >= SERVER_FAILED and await self._leads_through_a_file(path):
             return RestAnswer(NOT_FOUND, answer.headers, b"")
@@ -56,7 +56,7 @@ class Contents:
         return False
 
     async def exists(self, path: DocPath) -> bool:
-        answer = await self._look(path, {"content": 0})
+        answer = await self._probe_file(path, {"content": 0})
         if answer.status == NOT_FOUND:
             return False
         self._rest.accept(answer, f"file {path}")
@@ -67,7 +67,7 @@ class Contents:
         filerules.check_size(path, await self.stat(path))
         parameters = {"content": 1, "hash": 1, "type": kind.value}
         answer = await self._rest.request("GET", _api(path), f"file {path}", parameters=parameters)
-        # Decoding a hundred megabytes takes seconds, in which nobody else would be answered.
+        # Decoding a hundred megabytes takes seconds, which would hold up everybody else.
         large = len(answer.body) > filerules.LARGE_BYTES
         model: dict[str, Any] = await asyncio.to_thread(answer.json, FILE_BOUNDS) if large else answer.json()
         return FileContent(_info(model), model.get("content"), model.get("format"))
@@ -83,11 +83,11 @@ class Contents:
         answer = await self._rest.request("PUT", _api(path), f"file {path}", body=body)
         ours, now = _info(answer.json()), await self.stat(path, with_hash=True)
         self._snapshots.changed(now)
-        # If somebody else wrote right after us, their hash is not what we know: the time of our own write is.
+        # If somebody else wrote right after us, `now` is about their contents: return the time of our own write.
         return now if now.last_modified == ours.last_modified else ours
 
     async def create(self, path: DocPath, kind: FileKind, content: object = None) -> FileInfo:
-        """A new file. Fails if there is one already; a failure leaves no part of it that is in the way later."""
+        """Make a new file. Raises Conflict if there is one already. A failed attempt leaves nothing that blocks the next."""
         async with self._claims.hold(path):
             if await self.exists(path) and not await self._halves.is_left(path):
                 raise filerules.taken(path)
@@ -96,23 +96,23 @@ class Contents:
             if kind is FileKind.DIRECTORY:
                 await self._rest.request("PUT", _api(path), f"folder {path}", body={"type": "directory"})
                 return await self._changed(path)
-            made = content if content is not None else filerules.empty(kind)
+            content = content if content is not None else filerules.empty(kind)
             try:
-                return await self.write(path, kind, made, expect=None)
+                return await self.write(path, kind, content, expect=None)
             except CellwrightError as failure:
-                raise await self._halves.after(path, kind, made, failure) from failure
+                raise await self._halves.after(path, kind, content, failure) from failure
 
     async def rename(self, path: DocPath, new_path: DocPath) -> FileInfo:
         async with self._claims.hold(new_path):
             if await self.exists(new_path):
                 raise filerules.taken_for_rename(path, new_path)
-            model = await self._rest.request("PATCH", _api(path), f"file {path}", body={"path": new_path.text})
-            info = _info(model.json())
+            answer = await self._rest.request("PATCH", _api(path), f"file {path}", body={"path": new_path.text})
+            info = _info(answer.json())
             self._snapshots.moved(path, info)
             return info
 
     async def copy(self, path: DocPath, copy_path: DocPath) -> FileInfo:
-        """A copy under exactly this path, made by the server's own reading and writing."""
+        """Copy a file to exactly this path, by reading and writing it through the server."""
         async with self._claims.hold(copy_path):
             if await self.exists(copy_path):
                 raise filerules.taken_for_copy(copy_path)
@@ -133,7 +133,7 @@ class Contents:
         return info
 
     async def folder(self, folder: DocPath | None) -> list[FileInfo]:
-        """What is in one folder, by name."""
+        """The contents of one folder, by name."""
         about = f"folder {folder or '/'}"
         model = await self._rest.get(_api(folder), about, content=1, type="directory")
         return sorted((_info(entry) for entry in model["content"]), key=lambda info: info.path)
@@ -143,32 +143,32 @@ class Contents:
         return await self.describe(await self.find(folder))
 
     async def find(self, folder: DocPath | None, suffix: str = "") -> FoundFiles:
-        """Files below `folder` by path, hidden ones left out as the server does; see `listing`."""
+        """Files below `folder` by path, without hidden ones, as on the server; see `listing`."""
         return (await self.listing(folder, suffix)).files
 
     async def listing(self, folder: DocPath | None, suffix: str = "", *, refresh: bool = False) -> FileListing:
-        """The same with its age: straight from the disk if it is here, else what the server said not long ago, else what it says."""
+        """The files with the age of the list: straight from the disk if the root is on this machine, otherwise from a snapshot."""
         filerules.check_shown(folder)
         root = await self._root()
-        found = await asyncio.to_thread(filerules.find_here, root, folder, suffix) if root is not None else None
+        files = await asyncio.to_thread(filerules.find_here, root, folder, suffix) if root is not None else None
         return (
-            FileListing(found) if found is not None else await self._snapshots.listing(folder, suffix, refresh=refresh)
+            FileListing(files) if files is not None else await self._snapshots.listing(folder, suffix, refresh=refresh)
         )
 
-    async def describe(self, found: Sequence[FoundFile]) -> list[FileInfo]:
-        """More about some of what was found; what is gone by now is left out."""
+    async def describe(self, files: Sequence[FoundFile]) -> list[FileInfo]:
+        """The details of some found files. Files that are gone by now are left out."""
         root = await self._root()
-        if root is not None and not any(one.info for one in found):
-            return await asyncio.to_thread(describe_all, root, found)
-        return [one.info for one in found if one.info is not None]
+        if root is not None and not any(file.info for file in files):
+            return await asyncio.to_thread(describe_all, root, files)
+        return [file.info for file in files if file.info is not None]
 
     async def _root(self) -> Path | None:
-        """The server's root folder if it is on this machine: believed for a while after it was checked."""
+        """The server's root folder if it is on this machine. It is checked again after a while."""
         root = self._rest.address.root
         if root is None or time.monotonic() - self._root_checked < TRUST_SECONDS:
             return root
-        told = _info(await self._rest.get(_api(None), "folder /", content=0))
-        if not await asyncio.to_thread(is_root, root, told.last_modified):
+        info = _info(await self._rest.get(_api(None), "folder /", content=0))
+        if not await asyncio.to_thread(is_root, root, info.last_modified):
             return None
         self._root_checked = time.monotonic()
         return root

@@ -1,4 +1,4 @@
-"""A kernel's channel over a websocket of a Jupyter server. Loaded when there is a server: the library takes a while."""
+"""A kernel's channel over a websocket of a Jupyter server. Imported only when there is a server: the library takes a while."""
 
 import asyncio
 import socket
@@ -29,8 +29,17 @@ LOOPBACK_SECONDS = 10.0
 HTTP_FORBIDDEN = (401, 403)
 HTTP_NOT_FOUND = 404
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-# Linux only. The server's socket has Nagle on: with delayed acknowledgements every small reply would cost 40 ms.
+# Linux only.
 TCP_QUICKACK: int | None = getattr(socket, "TCP_QUICKACK", None)
+
+
+def acknowledge_at_once(connected_socket: socket.socket | None) -> None:
+    """Acknowledge what was received without delay. The server's socket has Nagle on, so a late acknowledgement costs 40 ms.
+
+    The operating system clears the option again, so it is set after each receive.
+    """
+    if TCP_QUICKACK is not None and connected_socket is not None and connected_socket.fileno() >= 0:
+        connected_socket.setsockopt(socket.IPPROTO_TCP, TCP_QUICKACK, 1)
 
 
 class WebsocketChannel:
@@ -55,21 +64,16 @@ class WebsocketChannel:
                 frame = await self._connection.recv()
             except ConnectionClosed as error:
                 raise _ending(error) from error
-            self._acknowledge_at_once()
+            acknowledge_at_once(self._socket)
             if isinstance(frame, bytes):
                 self._unpacked = unpack(frame)
 
     async def close(self) -> None:
         await self._connection.close()
 
-    def _acknowledge_at_once(self) -> None:
-        # The kernel clears the option again, so it is set after each receive.
-        if TCP_QUICKACK is not None and self._socket is not None and self._socket.fileno() >= 0:
-            self._socket.setsockopt(socket.IPPROTO_TCP, TCP_QUICKACK, 1)
-
 
 async def open_websocket(url: str, headers: Mapping[str, str]) -> WebsocketChannel:
-    """Connect to `…/api/kernels/{id}/channels?session_id=…`. The same session id gets missed messages replayed."""
+    """Connect to `…/api/kernels/{id}/channels?session_id=…`. With the same session id, missed messages are replayed."""
     own_socket = await _loopback_socket(url)
     options: dict[str, Any] = {"sock": own_socket} if own_socket else {}
     try:
@@ -100,50 +104,50 @@ async def open_websocket(url: str, headers: Mapping[str, str]) -> WebsocketChann
 
 
 def _ending(error: ConnectionClosed) -> ChannelClosed:
-    # We end the connection ourselves at the head of a frame that is too long: no byte of it is read.
+    # We end the connection ourselves at the head of a frame that is too long, before reading the rest of it.
     if error.sent is not None and error.sent.code == CloseCode.MESSAGE_TOO_BIG:
         return TooLong(f"the kernel sent a message of more than {MAX_MESSAGE_BYTES:,} bytes")
     return ChannelClosed(str(error))
 
 
 async def _loopback_socket(url: str) -> socket.socket | None:
-    """A connected socket for servers on this machine, so that a proxy from the environment is never asked."""
+    """A connected socket for servers on this machine, so that a proxy from the environment is never used."""
     address = urlsplit(url)
     if address.scheme != "ws" or address.hostname not in LOOPBACK:
         return None
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(address.hostname, address.port or 80, type=socket.SOCK_STREAM)
+    targets = await loop.getaddrinfo(address.hostname, address.port or 80, type=socket.SOCK_STREAM)
     failure: OSError | None = None
-    for family, kind, protocol, _, target in found:
-        opened = socket.socket(family, kind, protocol)
-        opened.setblocking(False)
+    for family, kind, protocol, _, target in targets:
+        new_socket = socket.socket(family, kind, protocol)
+        new_socket.setblocking(False)
         try:
-            await asyncio.wait_for(loop.sock_connect(opened, target), LOOPBACK_SECONDS)
+            await asyncio.wait_for(loop.sock_connect(new_socket, target), LOOPBACK_SECONDS)
         except OSError as error:
-            opened.close()
+            new_socket.close()
             failure = error
         else:
-            return opened
+            return new_socket
     raise Unavailable(
         f"nothing answers at {_without_query(url)}: {failure}", hint="Check that Jupyter is still running"
     ) from failure
 
 
 def _refusal(url: str, status: int) -> CellwrightError:
-    where = _without_query(url)
+    address = _without_query(url)
     if status == HTTP_NOT_FOUND:
-        return KernelGone(f"no kernel at {where}", hint="It was shut down; run a cell again to start a new one")
+        return KernelGone(f"no kernel at {address}", hint="It was shut down; run a cell again to start a new one")
     if status in HTTP_FORBIDDEN:
         return JupyterDenied(
-            f"Jupyter refused the connection to {where} ({status})",
+            f"Jupyter refused the connection to {address} ({status})",
             hint="Check the token or password; a proxy must let websockets pass, with what --jupyter-headers gives",
         )
     return Unavailable(
-        f"Jupyter answered {status} to the kernel connection at {where}",
+        f"Jupyter answered {status} to the kernel connection at {address}",
         hint="try again; if it stays, Jupyter's log says why",
     )
 
 
 def _without_query(url: str) -> str:
-    """The address without what may hold a token."""
+    """The address without its query, which may have a token in it."""
     return url.partition("?")[0]

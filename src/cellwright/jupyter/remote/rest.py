@@ -1,8 +1,7 @@
-"""One HTTP client for a Jupyter server: who we are, how long we wait, and what its refusals mean."""
+"""The HTTP client for a Jupyter server: our credentials, how long we wait, and which error each refusal becomes."""
 
 import asyncio
 import json
-import ssl
 from collections.abc import Mapping
 from secrets import token_hex
 from typing import Any, cast
@@ -10,22 +9,17 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
-from cellwright.core.errors import (
-    CellwrightError,
-    Conflict,
-    InvalidArgument,
-    LimitReached,
-    Unavailable,
-)
+from cellwright.core.errors import CellwrightError, InvalidArgument, LimitReached, Unavailable
 from cellwright.core.foreign_json import JsonBounds, parsed
-from cellwright.jupyter.errors import JupyterDenied, UnknownOutcome, not_there
+from cellwright.jupyter.errors import JupyterDenied, UnknownOutcome, refusal
 from cellwright.jupyter.server.address import JupyterAddress
+from cellwright.jupyter.server.discovery import certificates
 
 CONNECT_SECONDS = 5.0
 REQUEST_SECONDS = 60.0
 MAX_BODY_BYTES = 64 * 1024 * 1024
 JSON_BOUNDS = JsonBounds(size=32 * 1024 * 1024, items=500_000, depth=200)
-"""Of an answer. A value takes about a hundred bytes once it is parsed, whatever it took before."""
+"""Of an answer. A parsed value takes about a hundred bytes, however short its JSON was."""
 FILE_BOUNDS = JsonBounds(size=MAX_BODY_BYTES, items=1_000_000, depth=200)
 """Of an answer that has a file in it."""
 ERROR_BOUNDS = JsonBounds(size=1024 * 1024, items=10_000, depth=50)
@@ -67,7 +61,7 @@ class RestAnswer:
 
 
 class Rest:
-    """The REST API of one server. Refusals become CellwrightErrors here and nowhere else."""
+    """The REST API of one server. Its refusals become CellwrightErrors here."""
 
     def __init__(self, address: JupyterAddress) -> None:
         self.address = address
@@ -77,9 +71,9 @@ class Rest:
         self._client = httpx2.AsyncClient(
             headers=headers,
             timeout=httpx2.Timeout(REQUEST_SECONDS, connect=CONNECT_SECONDS),
-            # A proxy from the environment is never asked for this machine's own servers.
+            # A proxy from the environment is never used for servers on this machine.
             trust_env=not address.is_loopback,
-            verify=_certificates(address),
+            verify=certificates(address.url),
             follow_redirects=False,
         )
         for name, value in _cookies(address):
@@ -88,7 +82,7 @@ class Rest:
         self._logged_in = 0
 
     def _keep_cookie(self, name: str, value: str, path: str) -> None:
-        """As if the server had set it: what it sets later under this name takes its place."""
+        """Set a cookie as if the server had set it, so that a later cookie of this name from the server replaces it."""
         host = urlsplit(self.address.url).hostname or ""
         self._client.cookies.set(name, value, domain=host if "." in host else f"{host}.local", path=path)
 
@@ -101,11 +95,11 @@ class Rest:
     async def request(
         self, method: str, path: str, about: str, *, parameters: Parameters | None = None, body: object = None
     ) -> RestAnswer:
-        """Send, and give the answer if it is a success; `about` names the thing for messages."""
+        """Send a request, and return the answer if it is a success; `about` names the object in messages."""
         return self.accept(await self.probe(method, path, about, parameters=parameters, body=body), about)
 
     def accept(self, answer: RestAnswer, about: str) -> RestAnswer:
-        """The answer, if it is a success; else what it means is raised."""
+        """Return the answer if it is a success, otherwise raise the error that it means."""
         if answer.is_success:
             return answer
         raise self._refusal(answer, about)
@@ -113,21 +107,21 @@ class Rest:
     async def probe(
         self, method: str, path: str, about: str, *, parameters: Parameters | None = None, body: object = None
     ) -> RestAnswer:
-        """Send, and give whatever the server answers."""
+        """Send a request, and return the answer, whatever it is."""
         logged_in = await self._ensure_login(self._logged_in)
         answer = await self._send(method, path, about, parameters, body)
         if answer.status in DENIED and self.address.password:
-            # The login may have run out: once more with a new one.
+            # The login may have expired: try once more with a new one.
             await self._ensure_login(logged_in + 1)
             answer = await self._send(method, path, about, parameters, body)
         return answer
 
     async def websocket_headers(self) -> dict[str, str]:
-        """What a websocket's opening request must carry to be let in as this client is."""
+        """The headers with which a websocket's opening request has the same credentials as this client."""
         await self._ensure_login(self._logged_in)
         request = self._client.build_request("GET", self._url(""))
-        wanted = {"authorization", "cookie", *(name.lower() for name in self.address.headers)}
-        return {name: request.headers[name] for name in wanted if name in request.headers}
+        names = {"authorization", "cookie", *(name.lower() for name in self.address.headers)}
+        return {name: request.headers[name] for name in names if name in request.headers}
 
     def _url(self, path: str) -> str:
         return f"{self.address.url}/{path}"
@@ -137,7 +131,7 @@ class Rest:
     ) -> RestAnswer:
         headers: dict[str, str] = {}
         if not self.address.token and method not in _SAFE and self._xsrf_token() is None:
-            # Jupyter compares a cookie with a header, both from us; without a token it does so for whatever changes something.
+            # Without a token, Jupyter compares a cookie with a header, both from us, for every request that changes something.
             self._keep_cookie(_XSRF, token_hex(16), f"{self.address.base_path}/")
         if token := self._xsrf_token():
             headers["X-XSRFToken"] = token
@@ -155,7 +149,7 @@ class Rest:
         return await self._exchange(request, about)
 
     async def _exchange(self, request: httpx2.Request, about: str) -> RestAnswer:
-        where = self.address.url
+        url = self.address.url
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 response = await self._client.send(request, stream=True)
@@ -165,56 +159,29 @@ class Rest:
                     await response.aclose()
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol) as error:
             raise Unavailable(
-                f"no Jupyter server answers at {where}: {error or type(error).__name__}",
+                f"no Jupyter server answers at {url}: {error or type(error).__name__}",
                 hint="Check that Jupyter runs there, and the address given with --jupyter-url",
             ) from error
         except (httpx2.TransportError, TimeoutError) as error:
-            said = f"{where} did not finish its answer about {about}: {error or type(error).__name__}"
+            message = f"{url} did not finish its answer about {about}: {error or type(error).__name__}"
             if request.method in _SAFE:
-                raise Unavailable(said, hint="Try again") from error
-            raise UnknownOutcome(said, hint="Look whether it happened before you try again") from error
+                raise Unavailable(message, hint="Try again") from error
+            raise UnknownOutcome(message, hint="Look whether it happened before you try again") from error
 
     def _refusal(self, answer: RestAnswer, about: str) -> CellwrightError:
-        said = _message(answer)
+        message = _message(answer)
         if answer.is_redirect:
             return self._redirect(answer)
-        match answer.status:
-            case 401 | 403 if self._is_about_the_file(said):
-                refusal = JupyterDenied(f"Jupyter may not touch {about}: {said}", hint="Check the file's permissions")
-            case 401 | 403:
-                refusal = self.denied(answer.status)
-            case 404:
-                refusal = not_there(about, self.address.url)
-            case 409:
-                refusal = Conflict(
-                    f"Jupyter refused to change {about}: {said}",
-                    hint="read it again, then change it or choose another name",
-                )
-            case 413:
-                refusal = LimitReached(
-                    f"{about} is larger than the Jupyter server accepts",
-                    hint="make it smaller: clear outputs, or split it",
-                )
-            case status if status < 500:  # noqa: PLR2004
-                refusal = InvalidArgument(
-                    f"Jupyter refused {about}: {said or status}", hint="change what the message names, then call again"
-                )
-            case status:
-                refusal = Unavailable(
-                    f"Jupyter failed with {about} ({status}): {said or 'see its log'}",
-                    hint="try again; if it stays, Jupyter's log says why",
-                )
-        return refusal
-
-    @staticmethod
-    def _is_about_the_file(said: str) -> bool:
-        return said.lower().startswith("permission denied")
+        is_about_the_file = message.lower().startswith("permission denied")
+        if answer.status in DENIED and not is_about_the_file:
+            return self.denied(answer.status)
+        return refusal(answer.status, message, about, self.address.url)
 
     def denied(self, status: int) -> JupyterDenied:
-        """That we are not let in: what was tried, and what to give instead."""
+        """The server does not accept our credentials. Says which were tried, and which to give instead."""
         address = self.address
         tried = address.credentials
-        what = f"does not accept {tried}" if tried else "wants a token or a password"
+        problem = f"does not accept {tried}" if tried else "wants a token or a password"
         if address.is_hub_server:
             hint = "Give --jupyter-token a token from JupyterHub's own page `Token`, of the user whose server it is"
         elif address.password:
@@ -222,7 +189,7 @@ class Rest:
         else:
             hint = "Give --jupyter-token (`jupyter server list` shows the tokens of running servers), or --jupyter-password if it has one"
         return JupyterDenied(
-            f"the Jupyter server {address.url} {what} ({status})",
+            f"the Jupyter server {address.url} {problem} ({status})",
             hint=f"{hint}; what a proxy before it wants goes into --jupyter-headers",
         )
 
@@ -238,12 +205,12 @@ class Rest:
         )
 
     def _xsrf_token(self) -> str | None:
-        # Several cookies of this name may be there, for several paths: the longest path is ours.
-        found = [cookie for cookie in self._client.cookies.jar if cookie.name == _XSRF]
-        return max(found, key=lambda cookie: len(cookie.path)).value if found else None
+        # There may be several cookies of this name, for several paths: the longest path is ours.
+        cookies = [cookie for cookie in self._client.cookies.jar if cookie.name == _XSRF]
+        return max(cookies, key=lambda cookie: len(cookie.path)).value if cookies else None
 
     async def _ensure_login(self, at_least: int) -> int:
-        """Log in with the password, once for all who wait. The number says which login this is."""
+        """Log in with the password, once for all who wait. Logins are numbered; returns the number of the latest."""
         if not self.address.password:
             return 0
         async with self._login:
@@ -262,21 +229,16 @@ class Rest:
 
 
 def _cookies(address: JupyterAddress) -> list[tuple[str, str]]:
-    """The cookies among the headers, which join those that the server sets."""
-    given = [value.reveal() for name, value in address.headers.items() if name.lower() == "cookie"]
-    pairs = [pair.partition("=") for cookies in given for pair in cookies.split(";")]
+    """The cookies among the configured headers. They are sent along with those that the server sets."""
+    headers = [value.reveal() for name, value in address.headers.items() if name.lower() == "cookie"]
+    pairs = [pair.partition("=") for header in headers for pair in header.split(";")]
     return [(name.strip(), value.strip()) for name, equals, value in pairs if equals]
 
 
-def not_jupyter(shown: str) -> Unavailable:
+def not_jupyter(answer: str) -> Unavailable:
     return Unavailable(
-        f"this is not what a Jupyter server answers: {shown[:200]}", hint="Check the address given with --jupyter-url"
+        f"this is not what a Jupyter server answers: {answer[:200]}", hint="Check the address given with --jupyter-url"
     )
-
-
-def _certificates(address: JupyterAddress) -> ssl.SSLContext:
-    """Loading the system's certificates takes long and is of no use to plain HTTP."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if address.url.startswith("http:") else ssl.create_default_context()
 
 
 async def _body(response: httpx2.Response, about: str) -> bytes:
@@ -294,7 +256,7 @@ async def _body(response: httpx2.Response, about: str) -> bytes:
 
 
 def _message(answer: RestAnswer) -> str:
-    """What the server says, if it says it as JSON; its HTML pages are of no use to anybody here."""
+    """The server's message, if its answer is JSON; empty for an HTML page."""
     if ERROR_BOUNDS.excess(answer.body):
         return ""
     try:
@@ -303,5 +265,5 @@ def _message(answer: RestAnswer) -> str:
         return ""
     if not isinstance(data, dict):
         return ""
-    said = cast("dict[str, Any]", data)
-    return str(said.get("message") or said.get("reason") or "")[:500]
+    content = cast("dict[str, Any]", data)
+    return str(content.get("message") or content.get("reason") or "")[:500]

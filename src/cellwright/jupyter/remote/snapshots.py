@@ -1,4 +1,4 @@
-"""What a server far away holds, folder by folder, kept for a while: to ask for it again takes seconds where there are many files."""
+"""Lists of a remote server's files, remembered for a while: where there are many files, a walk through all folders takes seconds."""
 
 import asyncio
 import time
@@ -24,12 +24,12 @@ CONCURRENT_LISTINGS = 8
 MAX_FOLDERS = 20_000
 MAX_DEPTH = 40
 FRESH_SECONDS = 30.0
-"""Older than this, a snapshot is still given, and the server is walked again behind the caller's back."""
+"""An older snapshot is still used, while the server is walked again in the background."""
 KEEP_SECONDS = 300.0
-"""Older than this, it is not given any more."""
+"""An older snapshot is not used any more."""
 QUICK_SECONDS = 1.0
 QUICK_FILES = 100
-"""What is found in a moment and fits into one page is not kept: it is asked for each time and never old."""
+"""A list that takes no longer and fits into one page is not remembered: it is made anew each time, and never old."""
 MAX_SNAPSHOTS = 8
 
 ListFolder = Callable[[DocPath | None], Awaitable[Sequence[FileInfo]]]
@@ -38,17 +38,17 @@ Key = tuple[DocPath | None, str]
 
 @dataclass(eq=False)
 class Snapshot:
-    """The files below a folder as they were when its walk began, but for what we changed ourselves since."""
+    """The files below a folder as they were when its walk began, with the changes that we made ourselves since."""
 
     folder: DocPath | None
     suffix: str
     began: float
     cut: str = ""
     is_torn: bool = False
-    """Whether something happened during the walk that it cannot have seen."""
+    """Whether a change happened during the walk that it may have missed."""
     _files: dict[str, FoundFile] = field(default_factory=dict[str, FoundFile])
     _changes: list[tuple[str, FoundFile | None]] | None = field(default_factory=list[tuple[str, FoundFile | None]])
-    """Those of ours during the walk; None when it is over."""
+    """Our own changes during the walk; None when it is over."""
     _sorted: FoundFiles | None = None
 
     @property
@@ -57,24 +57,24 @@ class Snapshot:
             self._sorted = FoundList([self._files[path] for path in sorted(self._files)], complete=not self.cut)
         return self._sorted
 
-    def fill(self, found: Sequence[FoundFile], cut: str) -> None:
-        """What the walk found; then what we changed meanwhile, which it may have seen or not."""
-        self._files = {file.path: file for file in found}
+    def fill(self, files: Sequence[FoundFile], cut: str) -> None:
+        """Take the files that the walk found, then apply our changes meanwhile, which the walk may have seen or not."""
+        self._files = {file.path: file for file in files}
         self.cut, self._sorted = cut, None
         for path, file in self._changes or ():
             self._apply(path, file)
         self._changes = None
 
     def change(self, path: str, file: FoundFile | None) -> None:
-        """A file is as `file` says now; with None it is gone, and with it all that is below it."""
+        """Put a new or changed file into the list. With None, remove it, and everything below it."""
         inside = self.folder is None or path.startswith(f"{self.folder}/")
-        if not inside or not is_path(path) or (file is not None and file.info and not self._wants(file.info)):
+        if not inside or not is_path(path) or (file is not None and file.info and not self._belongs(file.info)):
             return
         if self._changes is not None:
             self._changes.append((path, file))
         self._apply(path, file)
 
-    def _wants(self, info: FileInfo) -> bool:
+    def _belongs(self, info: FileInfo) -> bool:
         return bool(filerules.matching([info], self.suffix)) and not DocPath(info.path).is_hidden
 
     def _apply(self, path: str, file: FoundFile | None) -> None:
@@ -92,24 +92,24 @@ class Snapshots:
 
     def __init__(self, list_folder: ListFolder, clock: Callable[[], float] = time.monotonic) -> None:
         self._list_folder, self._clock = list_folder, clock
-        self._kept: dict[Key, Snapshot] = {}
+        self._snapshots: dict[Key, Snapshot] = {}
         self._walks: dict[Key, tuple[Snapshot, asyncio.Task[Snapshot]]] = {}
 
     async def listing(self, folder: DocPath | None, suffix: str, *, refresh: bool = False) -> FileListing:
-        """The files below `folder`, from a snapshot where there is one that is not too old."""
+        """The files below `folder`, from a snapshot if there is one that is not too old."""
         key = (folder, suffix)
-        kept = self._kept.get(key)
-        age = self._clock() - kept.began if kept else 0.0
-        if kept is None or refresh or age > KEEP_SECONDS:
+        snapshot = self._snapshots.get(key)
+        age = self._clock() - snapshot.began if snapshot else 0.0
+        if snapshot is None or refresh or age > KEEP_SECONDS:
             if refresh and key in self._walks:
-                # It began before this was asked for.
+                # That walk began before this call.
                 await asyncio.wait({self._walks[key][1]})
             joined = key in self._walks
-            walked = await asyncio.shield(self._walk_of(key))
-            return FileListing(walked.files, self._clock() - walked.began if joined else None, walked.cut)
+            snapshot = await asyncio.shield(self._walk_of(key))
+            return FileListing(snapshot.files, self._clock() - snapshot.began if joined else None, snapshot.cut)
         if age > FRESH_SECONDS:
             self._walk_of(key)
-        return FileListing(kept.files, age, kept.cut)
+        return FileListing(snapshot.files, age, snapshot.cut)
 
     def changed(self, info: FileInfo) -> None:
         """We made this file, or changed it."""
@@ -122,11 +122,11 @@ class Snapshots:
             snapshot.change(path.text, None)
 
     def moved(self, path: DocPath, info: FileInfo) -> None:
-        """We gave a file or folder another path. What is below a folder comes along, and nothing is known of it here."""
+        """We gave a file or folder another path. Files below a folder move along, without being named here."""
         if info.kind is FileKind.DIRECTORY:
             for snapshot in self._all():
                 snapshot.is_torn = True
-            self._kept.clear()
+            self._snapshots.clear()
             return
         self.gone(path)
         self.changed(info)
@@ -138,18 +138,18 @@ class Snapshots:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _all(self) -> list[Snapshot]:
-        return list(chain(self._kept.values(), (snapshot for snapshot, _ in self._walks.values())))
+        return list(chain(self._snapshots.values(), (snapshot for snapshot, _ in self._walks.values())))
 
     def _walk_of(self, key: Key) -> asyncio.Task[Snapshot]:
-        """The walk that is under way, or a new one. It goes on when its caller leaves: others wait for it, or will."""
+        """The walk that is under way, or a new one. It goes on if its caller is cancelled: others wait for it, or will."""
         under_way = self._walks.get(key)
         if under_way is not None:
             return under_way[1]
         snapshot = Snapshot(*key, began=self._clock())
         task = asyncio.create_task(self._fill(key, snapshot), name=f"walk {key[0] or '/'}")
         self._walks[key] = (snapshot, task)
-        # A walk that nobody waits for may fail: the next caller who needs one hears of it.
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        # A walk that nobody waits for may fail. The exception is retrieved here; the next caller starts a walk of its own.
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())
         return task
 
     async def _fill(self, key: Key, snapshot: Snapshot) -> Snapshot:
@@ -158,51 +158,51 @@ class Snapshots:
         finally:
             del self._walks[key]
         is_quick = self._clock() - snapshot.began < QUICK_SECONDS and len(snapshot.files) <= QUICK_FILES
-        self._kept.pop(key, None)
+        self._snapshots.pop(key, None)
         if not is_quick and not snapshot.is_torn:
-            self._kept[key] = snapshot
-        if len(self._kept) > MAX_SNAPSHOTS:
-            del self._kept[next(iter(self._kept))]
+            self._snapshots[key] = snapshot
+        if len(self._snapshots) > MAX_SNAPSHOTS:
+            del self._snapshots[next(iter(self._snapshots))]
         return snapshot
 
 
 class Walk:
-    """One walk through all folders below one, several at once."""
+    """One walk through all folders below one, with several requests at a time."""
 
     def __init__(self, list_folder: ListFolder, start: DocPath | None, suffix: str) -> None:
         self._list_folder, self._start, self._suffix = list_folder, start, suffix
-        self._found: list[FoundFile] = []
+        self._files: list[FoundFile] = []
         self._pending: deque[tuple[DocPath | None, int]] = deque([(start, 0)])
         self._room = MAX_FOLDERS
         self._cut = ""
         self._end = time.monotonic() + WALK_SECONDS_ASKING
 
     async def result(self) -> tuple[list[FoundFile], str]:
-        """What was found, and in words what was left out."""
-        asking: dict[asyncio.Task[Sequence[FileInfo]], int] = {}
+        """The files that were found, and a sentence about what was left out."""
+        requests: dict[asyncio.Task[Sequence[FileInfo]], int] = {}
         try:
-            while self._pending or asking:
+            while self._pending or requests:
                 if self._pending and time.monotonic() > self._end:
                     self._cut = f"the server was asked for {WALK_SECONDS_ASKING:g} s; list a folder further down"
                     self._pending.clear()
-                    if not asking:
+                    if not requests:
                         break
-                while self._pending and len(asking) < CONCURRENT_LISTINGS:
+                while self._pending and len(requests) < CONCURRENT_LISTINGS:
                     folder, depth = self._pending.popleft()
-                    asking[asyncio.create_task(self._folder_or_gone(folder))] = depth
-                done, _ = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    self._take(task.result(), asking.pop(task))
+                    requests[asyncio.create_task(self._contents_of(folder))] = depth
+                finished, _ = await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
+                for task in finished:
+                    self._add_folder(task.result(), requests.pop(task))
         finally:
-            for task in asking:
+            for task in requests:
                 task.cancel()
-            await asyncio.gather(*asking, return_exceptions=True)
-        return self._found, self._cut
+            await asyncio.gather(*requests, return_exceptions=True)
+        return self._files, self._cut
 
-    def _take(self, infos: Sequence[FileInfo], depth: int) -> None:
-        self._found += filerules.matching(infos, self._suffix)
-        if len(self._found) > filerules.MAX_LISTED:
-            del self._found[filerules.MAX_LISTED :]
+    def _add_folder(self, infos: Sequence[FileInfo], depth: int) -> None:
+        self._files += filerules.matching(infos, self._suffix)
+        if len(self._files) > filerules.MAX_LISTED:
+            del self._files[filerules.MAX_LISTED :]
             self._cut = f"more than {filerules.MAX_LISTED} files; list a folder further down"
             self._room = 0
             self._pending.clear()
@@ -216,8 +216,8 @@ class Walk:
         self._pending += [(folder, depth + 1) for folder in inner[: self._room]]
         self._room -= min(self._room, len(inner))
 
-    async def _folder_or_gone(self, folder: DocPath | None) -> Sequence[FileInfo]:
-        """A folder below may be deleted while the walk goes on; the one that was asked for must be there."""
+    async def _contents_of(self, folder: DocPath | None) -> Sequence[FileInfo]:
+        """The contents of a folder; none if it was deleted during the walk. The start must be there."""
         try:
             return await self._list_folder(folder)
         except NotFound:

@@ -1,4 +1,4 @@
-"""Where a Jupyter server is and how to be let in."""
+"""The address of a Jupyter server, with the credentials for it."""
 
 import json
 import re
@@ -21,16 +21,16 @@ IN_THE_ADDRESS = "the token in the address"
 
 @dataclass(frozen=True, slots=True)
 class JupyterAddress:
-    """A Jupyter server: its base URL, which ends without `/`, and token or password, and headers for what stands before it."""
+    """A Jupyter server: its base URL without a `/` at its end, its token or password, and headers for a proxy in front of it."""
 
     url: str
     token: Secret = field(default_factory=lambda: Secret(""))
     password: Secret = field(default_factory=lambda: Secret(""))
     headers: Mapping[str, Secret] = field(default_factory=dict[str, Secret])
     root: Path | None = None
-    """The server's root folder if it is on this machine: lists files much faster. Checked before it is used."""
+    """The server's root folder if it is on this machine, where files are listed much faster. It is checked before it is used."""
     known_as: str = "the token"
-    """How messages call the token, so that it is clear which one of several was tried."""
+    """The name of the token in messages, which makes clear which of several was tried."""
 
     @classmethod
     def parse(
@@ -43,9 +43,9 @@ class JupyterAddress:
         root: Path | None = None,
         known_as: str = "the token",
     ) -> Self:
-        """From what people have at hand: also an address copied from the browser, with `/lab` and `?token=`."""
-        wrong = ConfigError(
-            # What stands before an @ may be a password.
+        """Parse an address as people have it, perhaps copied from the browser, with `/lab` and `?token=`."""
+        invalid = ConfigError(
+            # The part before an @ may be a password.
             f"{url.partition('?')[0].rpartition('@')[2]!a} is not the address of a Jupyter server",
             hint="Give it as http://host:port or https://host/user/name",
         )
@@ -53,9 +53,9 @@ class JupyterAddress:
             parts = urlsplit(url.strip())
             port = parts.port
         except ValueError as error:
-            raise wrong from error
+            raise invalid from error
         if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-            raise wrong
+            raise invalid
         if parts.username is not None:
             raise ConfigError(
                 f"the address of the Jupyter server {parts.hostname!a} has a user name in it, or a password",
@@ -67,7 +67,7 @@ class JupyterAddress:
                 f"{parts.hostname}{parts.path} is a page of JupyterHub itself",
                 hint="Start your server and give its own address, as https://host/user/name",
             )
-        given = parse_qs(parts.query).get("token", [""])[0]
+        query_token = parse_qs(parts.query).get("token", [""])[0]
         path = _without_page(parts.path).rstrip("/")
         if token and any(name.lower() == "authorization" for name in headers or ()):
             raise ConfigError(
@@ -76,11 +76,11 @@ class JupyterAddress:
             )
         return cls(
             urlunsplit((parts.scheme, parts.netloc, quote(path, safe="/%@:~+,"), "", "")),
-            token or Secret(given),
+            token or Secret(query_token),
             password or Secret(""),
             dict(headers or {}),
             root,
-            known_as if token else IN_THE_ADDRESS if given else "the token",
+            known_as if token else IN_THE_ADDRESS if query_token else "the token",
         )
 
     @property
@@ -98,7 +98,7 @@ class JupyterAddress:
 
     @property
     def credentials(self) -> str:
-        """What we try to be let in with, in words; empty if there is nothing."""
+        """The names of our credentials, for messages; empty if there are none."""
         words = [self.known_as] if self.token else []
         words += ["the password"] if self.password else []
         names = ", ".join(self.headers)
@@ -107,11 +107,11 @@ class JupyterAddress:
 
     @property
     def is_hub_server(self) -> bool:
-        """Whether it looks like somebody's own server of a JupyterHub."""
+        """Whether it looks like a user's server of a JupyterHub."""
         return _HUB_USER.fullmatch(self.base_path) is not None or "/user/" in self.base_path
 
     def secrets(self) -> list[Secret]:
-        """All that must never be shown."""
+        """All values that must never be shown."""
         return [secret for secret in (self.token, self.password, *self.headers.values()) if secret]
 
     @property
@@ -128,29 +128,29 @@ def _without_page(path: str) -> str:
 
 
 def parse_headers(text: Secret) -> dict[str, Secret]:
-    """Headers as people write them: lines `Name: value`, or a JSON object. What is wrong is told without showing a value."""
-    wrong = ConfigError(
+    """Headers as people write them: lines `Name: value`, or a JSON object. Error messages show no value."""
+    invalid = ConfigError(
         "the headers for the Jupyter server cannot be read",
         hint="Write them as lines `Name: value`, or as a JSON object of names and values",
     )
-    written = text.reveal().strip()
-    if written.startswith("{"):
+    headers = text.reveal().strip()
+    if headers.startswith("{"):
         try:
-            read: object = json.loads(written)
+            content: object = json.loads(headers)
         except ValueError:
-            raise wrong from None
-        pairs = [(name, value) for name, value in cast("dict[str, object]", read).items()]
+            raise invalid from None
+        pairs = [(name, value) for name, value in cast("dict[str, object]", content).items()]
     else:
-        lines = [line for line in written.splitlines() if line.strip()]
+        lines = [line for line in headers.splitlines() if line.strip()]
         pairs = [
             (name.strip(), value.strip()) for name, colon, value in (line.partition(":") for line in lines) if colon
         ]
         if len(pairs) != len(lines):
-            raise wrong
-    return {name: _checked(name, value) for name, value in pairs}
+            raise invalid
+    return {name: _checked_value(name, value) for name, value in pairs}
 
 
-def _checked(name: str, value: object) -> Secret:
+def _checked_value(name: str, value: object) -> Secret:
     if not _HEADER_NAME.fullmatch(name):
         raise ConfigError("a header for the Jupyter server has a name that is none", hint="Write `Name: value`")
     if name.lower() in _OURS_TO_SET or name.lower().startswith("sec-websocket"):

@@ -1,4 +1,4 @@
-"""Which Jupyter server to use: the one that was named, else one that runs here and serves this folder, else one of our own."""
+"""Chooses the Jupyter server: the one in the settings, or else one that runs here and serves this folder, or else one of our own."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ from cellwright.system import machine
 
 @dataclass(frozen=True, slots=True)
 class FoundServer:
-    """A Jupyter server, how we came to it, and where the workspace lies in it."""
+    """A Jupyter server, how it was chosen, and where the workspace lies in it."""
 
     jupyter: Jupyter
     origin: str
@@ -23,15 +23,15 @@ class FoundServer:
     folder: str = ""
     """The workspace's folder below the server's root; empty if they are the same."""
     token: Secret | None = None
-    """What lets a person of this machine in, where we know it to be theirs to have."""
+    """The token for people on this machine, if we know that it is meant for them."""
     pid: int | None = None
-    """The server's process, if it is on this machine and not ours to start again."""
+    """The server's process, if it is on this machine and we do not start it ourselves."""
     root: Path | None = None
-    """The folder that the server shows, if it is one of this machine."""
+    """The folder that the server shows, if it is on this machine."""
 
     @property
-    def gone(self) -> bool:
-        """Whether the server has ended for good, so that another one is to be looked for."""
+    def has_ended(self) -> bool:
+        """Whether the server has ended for good, so that we need another one."""
         return self.pid is not None and not machine.is_alive(self.pid)
 
 
@@ -47,7 +47,7 @@ def _remote(documents: JupyterAddress, kernels: JupyterAddress | None = None) ->
 def to_named(
     documents: JupyterAddress, kernels: JupyterAddress | None = None, runtime_dir: Path | None = None
 ) -> Connect:
-    """Use the servers that the settings name. `runtime_dir` tells which folder one of them shows that runs on this machine."""
+    """Use the servers in the settings. `runtime_dir` is where a server on this machine has noted which folder it shows."""
 
     async def connect() -> FoundServer:
         root = await asyncio.to_thread(root_of, documents, runtime_dir) if runtime_dir is not None else None
@@ -58,15 +58,15 @@ def to_named(
 
 def to_found_or_embedded(root: Path, runtime_dir: Path, embedded: EmbeddedJupyter) -> Connect:
     """Use a running server that serves this folder and lets us in; otherwise start one."""
-    here = root.resolve()
+    workspace = root.resolve()
 
     async def connect() -> FoundServer:
-        server = await server_holding(here, running_servers(runtime_dir), accepts_token)
+        server = await server_holding(workspace, running_servers(runtime_dir), accepts_token)
         if server is None:
             server = await embedded.server()
             return FoundServer(_remote(server.address), "embedded", token=server.token, root=server.root)
-        folder = here.relative_to(server.root).as_posix()
-        place = "" if folder == "." else folder
-        return FoundServer(_remote(server.address), "found", place, server.token, server.pid, server.root)
+        relative = workspace.relative_to(server.root).as_posix()
+        folder = "" if relative == "." else relative
+        return FoundServer(_remote(server.address), "found", folder, server.token, server.pid, server.root)
 
     return connect

@@ -51,13 +51,13 @@ def runtime_dir(
 
 
 def running_servers(folder: Path) -> list[LocalServer]:
-    """The servers whose runtime files are there and whose processes live; anything else is passed over."""
-    found = (_server(file) for file in sorted(folder.glob("jpserver-*.json")))
-    return [server for server in found if server is not None and machine.is_alive(server.pid)]
+    """The servers that have a runtime file and a live process. All else is ignored."""
+    servers = (_server(file) for file in sorted(folder.glob("jpserver-*.json")))
+    return [server for server in servers if server is not None and machine.is_alive(server.pid)]
 
 
 async def server_holding(folder: Path, servers: list[LocalServer], lets_us_in: LetsUsIn) -> LocalServer | None:
-    """The server whose root holds `folder`, the nearest root first, if it lets us in with its token."""
+    """The server whose root contains `folder` and that lets us in with its token; of several, the one with the nearest root."""
     for server in _holding(folder, servers):
         if await lets_us_in(server):
             return server
@@ -65,13 +65,13 @@ async def server_holding(folder: Path, servers: list[LocalServer], lets_us_in: L
 
 
 def _holding(folder: Path, servers: list[LocalServer]) -> list[LocalServer]:
-    inside = folder.resolve()
-    holding = [server for server in servers if inside.is_relative_to(server.root)]
+    resolved = folder.resolve()
+    holding = [server for server in servers if resolved.is_relative_to(server.root)]
     return sorted(holding, key=lambda server: len(server.root.parts), reverse=True)
 
 
 async def accepts_token(server: LocalServer) -> bool:
-    """Whether the server answers to its token. Nobody is told the token but the process that wrote it down, if it listens there."""
+    """Whether the server accepts its token. The token is sent only if the process that wrote it down listens at that port."""
     if not await asyncio.to_thread(listens, server.pid, _port(server.url)):
         return False
     headers = {"Authorization": f"token {server.token.reveal()}"} if server.token else {}
@@ -84,17 +84,21 @@ async def accepts_token(server: LocalServer) -> bool:
 
 
 def local_client(url: str, headers: Mapping[str, str], seconds: float) -> httpx2.AsyncClient:
-    """A client for this machine's own servers: no proxy, and no certificates where none are needed (they load slowly)."""
-    plain = url.startswith("http:")
-    verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else ssl.create_default_context()
-    return httpx2.AsyncClient(headers=dict(headers), trust_env=False, timeout=seconds, verify=verify)
+    """A client for servers on this machine, without a proxy."""
+    return httpx2.AsyncClient(headers=dict(headers), trust_env=False, timeout=seconds, verify=certificates(url))
+
+
+def certificates(url: str) -> ssl.SSLContext:
+    """The system's certificates. For plain HTTP they are not loaded, because that takes long."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if url.startswith("http:") else ssl.create_default_context()
 
 
 def root_of(address: JupyterAddress, runtime_dir: Path) -> Path | None:
     """The folder that a server shows, if it runs on this machine and its runtime file says so."""
     if not address.is_loopback:
         return None
-    return next((one.root for one in running_servers(runtime_dir) if _port(one.url) == _port(address.url)), None)
+    servers = running_servers(runtime_dir)
+    return next((server.root for server in servers if _port(server.url) == _port(address.url)), None)
 
 
 def _port(url: str) -> int:
@@ -117,9 +121,9 @@ def _server(file: Path) -> LocalServer | None:
             status = os.fstat(descriptor)
             if not (stat.S_ISREG(status.st_mode) and machine.is_own(status) and status.st_size <= MAX_FILE_BYTES):
                 return None
-            about = json.loads(opened.read(MAX_FILE_BYTES))
-        url, root = str(about["url"]).rstrip("/"), Path(about["root_dir"]).resolve()
-        server = LocalServer(url, Secret(str(about.get("token") or "")), root, int(about["pid"]))
+            info = json.loads(opened.read(MAX_FILE_BYTES))
+        url, root = str(info["url"]).rstrip("/"), Path(info["root_dir"]).resolve()
+        server = LocalServer(url, Secret(str(info.get("token") or "")), root, int(info["pid"]))
     except (OSError, ValueError, KeyError, TypeError):
         # Half-written, of another version, or gone between listing and reading.
         return None

@@ -1,4 +1,4 @@
-"""A Jupyter server of our own: a child process on loopback, started when it is first needed, gone when we are."""
+"""A Jupyter server of our own: a child process on loopback, started when it is first needed, which ends when we end."""
 
 import asyncio
 import contextlib
@@ -39,11 +39,11 @@ LOG_LINES_IN_ERRORS = 12
 HTTP_OK = 200
 HTTP_METHOD_NOT_ALLOWED = 405
 NEEDED = ("jupyter_server", "jupyter_server_ydoc", "ipykernel")
-# Kernels inherit the environment: what steers other servers, and our own settings and secrets, stay out of it.
+# Kernels inherit the environment, so settings of other servers, and our own settings and secrets, stay out of it.
 NOT_INHERITED = ("JUPYTER_TOKEN", "JUPYTER_TOKEN_FILE", "JUPYTER_PORT", "JUPYTER_PORT_RETRIES")
 OWN_PREFIX = "CELLWRIGHT_"
 IOPUB_BYTES_PER_SECOND = 50_000_000
-"""We cap floods ourselves and say so; the server's own limit of 1 MB/s would drop output before we see it."""
+"""We limit floods of output ourselves, and say so. The server's own limit of 1 MB/s would drop output before we see it."""
 IOPUB_MESSAGES_PER_SECOND = 10_000
 
 
@@ -72,7 +72,7 @@ class EmbeddedJupyter:
     """The embedded server of one workspace."""
 
     def __init__(self, root: Path, state_dir: Path, *, lab: bool = False, environments: bool = True) -> None:
-        """`environments` says whether the Python environments of the workspace, and active ones, are offered as kernels."""
+        """`environments` says whether the Python environments of the workspace, and the active ones, are offered as kernels."""
         self._root = root.resolve()
         self._state_dir = state_dir
         self._lab = lab
@@ -88,21 +88,21 @@ class EmbeddedJupyter:
 
     @property
     def running(self) -> LocalServer | None:
-        """The server if it is up; does not start it."""
+        """The server if it is running. Does not start it."""
         child = self._child
         return child.server if child is not None and child.process.poll() is None else None
 
     @property
     def serves_lab(self) -> bool:
-        """Whether JupyterLab is served at `/lab`: it was asked for and it is installed."""
+        """Whether JupyterLab is served at `/lab`: it is switched on and installed."""
         return self._lab and importlib.util.find_spec("jupyterlab") is not None
 
     def environments(self) -> Choice:
-        """The Python environments that kernels run in, as they are now. Reads a few files and runs nothing."""
+        """The Python environments in which kernels can run now. Reads a few files and runs nothing."""
         return choose(self._root, os.environ, Interpreter.own()) if self._environments else Choice(None)
 
     async def server(self) -> LocalServer:
-        """The running server: started on the first call, and again if it has died since."""
+        """The running server. It is started on the first call, and again if it has died since."""
         if (running := self.running) is not None:
             return running
         async with self._starting:
@@ -132,35 +132,34 @@ class EmbeddedJupyter:
                 f"the embedded Jupyter server could not be started: {error}",
                 hint="cellwright doctor looks at this machine; --state-dir names another folder for its files",
             ) from error
-        async with contextlib.AsyncExitStack() as unless_it_comes_up:
-            unless_it_comes_up.push_async_callback(asyncio.to_thread, _end, process)
-            server = await self._until_up(process)
-            unless_it_comes_up.pop_all()
+        async with contextlib.AsyncExitStack() as on_failure:
+            on_failure.push_async_callback(asyncio.to_thread, _end, process)
+            server = await self._wait_until_up(process)
+            on_failure.pop_all()
         return _Child(process, server)
 
-    async def _until_up(self, process: subprocess.Popen[bytes]) -> LocalServer:
+    async def _wait_until_up(self, process: subprocess.Popen[bytes]) -> LocalServer:
         try:
             async with asyncio.timeout(START_SECONDS):
-                about = await self._announcement(process)
-                # Kept for the next start: a person's open tab comes back to the same address.
-                self._port = about["port"]
-                server = LocalServer(f"http://127.0.0.1:{self._port}", self._token, self._root, about["pid"])
-                await self._until_healthy(server, process)
+                line = await asyncio.to_thread(_read_announcement, process)
+                if not line:
+                    raise EmbeddedFailed(
+                        f"the embedded Jupyter server did not start: {self._last_lines()}", hint=self._hint()
+                    )
+                announcement = json.loads(line)
+                # Remembered for the next start, so that a person's open tab finds the server at the same address.
+                self._port = announcement["port"]
+                server = LocalServer(f"http://127.0.0.1:{self._port}", self._token, self._root, announcement["pid"])
+                await self._wait_until_healthy(server, process)
                 return server
         except TimeoutError as error:
             message = f"the embedded Jupyter server did not answer within {START_SECONDS:g} s: {self._last_lines()}"
             raise EmbeddedFailed(message, hint=self._hint()) from error
 
-    async def _announcement(self, process: subprocess.Popen[bytes]) -> dict[str, int]:
-        line = await asyncio.to_thread(_read_announcement, process)
-        if not line:
-            raise EmbeddedFailed(f"the embedded Jupyter server did not start: {self._last_lines()}", hint=self._hint())
-        return json.loads(line)
-
     def _spawn(self) -> subprocess.Popen[bytes]:
         private = tempfile.mkdtemp(prefix="embedded-", dir=self._state_dir)
-        with contextlib.ExitStack() as unless_it_starts:
-            unless_it_starts.callback(shutil.rmtree, private, ignore_errors=True)
+        with contextlib.ExitStack() as on_failure:
+            on_failure.callback(shutil.rmtree, private, ignore_errors=True)
             process = subprocess.Popen(  # noqa: S603 - our own files, run by our own interpreter
                 [sys.executable, "-P", str(HERE / "embedded_guardian.py")],
                 stdin=subprocess.PIPE,
@@ -169,7 +168,7 @@ class EmbeddedJupyter:
                 env=_environment(self._state_dir),
                 **machine.apart,
             )
-            unless_it_starts.pop_all()
+            on_failure.pop_all()
         order = {
             "command": [sys.executable, "-P", str(HERE / "embedded_server.py")],
             "cwd": private,
@@ -181,7 +180,7 @@ class EmbeddedJupyter:
             },
         }
         assert process.stdin is not None
-        # Kept open afterwards: its end, also by our being killed, is what ends the child.
+        # It stays open: the child ends when this pipe ends, also because we are killed.
         process.stdin.write(json.dumps(order).encode() + b"\n")
         process.stdin.flush()
         return process
@@ -202,19 +201,19 @@ class EmbeddedJupyter:
                 "jpserver_extensions": extensions,
             },
             "IdentityProvider": {"token": self._token.reveal()},
-            # A kernel that cannot start is not tried for a quarter of a minute before anybody hears of it.
+            # Otherwise a kernel that cannot start would be tried for a quarter of a minute before that is reported.
             "KernelRestarter": {"time_to_dead": 1.0, "restart_limit": 3},
             "ZMQChannelsWebsocketConnection": {
                 "iopub_data_rate_limit": IOPUB_BYTES_PER_SECOND,
                 "iopub_msg_rate_limit": IOPUB_MESSAGES_PER_SECOND,
             },
-            # Nothing of the server's own bookkeeping in the person's folder.
+            # The server's own files stay out of the person's folder.
             "SQLiteYStore": {"db_path": str(private / "ystore.db")},
             "YDocExtension": {"session_store_path": str(private / "collaboration_sessions.json")},
             "BaseFileIdManager": {"db_path": str(private / "file_ids.db")},
         }
 
-    async def _until_healthy(self, server: LocalServer, process: subprocess.Popen[bytes]) -> None:
+    async def _wait_until_healthy(self, server: LocalServer, process: subprocess.Popen[bytes]) -> None:
         headers = {"Authorization": f"token {server.token.reveal()}"}
         async with local_client(server.url, headers, HEALTH_SECONDS) as client:
             while True:
@@ -229,7 +228,7 @@ class EmbeddedJupyter:
                 raise EmbeddedFailed("the embedded Jupyter server came up without collaboration", hint=self._hint())
 
     def last_words(self) -> str:
-        """The last line in the log that the server did not write itself: what a kernel said that did not start."""
+        """The last line in the log that is not the server's own: the reason why a kernel did not start."""
         if not self.log_file.exists():
             return ""
         lines = self.log_file.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -246,7 +245,7 @@ class EmbeddedJupyter:
 
 
 def missing_parts() -> list[str]:
-    """The modules that a server of our own needs and that are not installed."""
+    """The modules that our own server needs and that are not installed."""
     return [name for name in NEEDED if importlib.util.find_spec(name) is None]
 
 
@@ -266,20 +265,20 @@ def _environment(state_dir: Path) -> dict[str, str]:
         if name not in NOT_INHERITED and not name.startswith(OWN_PREFIX)
     }
     if why_not_writable(runtime_dir()):
-        # Without a place for its files no server starts. Here only we find it.
+        # A server does not start without a folder for its runtime files. In this one, only we find it.
         environment["JUPYTER_RUNTIME_DIR"] = str(private_folder(state_dir / RUNTIME_NAME))
     return environment
 
 
 def _free_port() -> int:
-    """A port to try first; the server takes another if somebody was faster."""
+    """A port to try first. If somebody else takes it before, the server uses another."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def _read_announcement(process: subprocess.Popen[bytes]) -> bytes:
-    """Where the server listens, as JSON; empty if it ended first. What an interpreter prints when it starts is passed over."""
+    """The JSON that says where the server listens; empty if it ended first. Other lines, printed at the start, are ignored."""
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith(ANNOUNCEMENT):
@@ -288,12 +287,12 @@ def _read_announcement(process: subprocess.Popen[bytes]) -> bytes:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Let the guardian end everything; if it cannot, end it and all that is below it."""
+    """Let the guardian end everything. If it does not, end it and all processes below it."""
     assert process.stdin is not None
     assert process.stdout is not None
     # Windows has other names for a broken pipe.
     with contextlib.suppress(OSError):
-        # A word before the end of the pipe: then the guardian need not wait for documents to be saved.
+        # With a word before the end of the pipe, the guardian does not wait for documents to be saved.
         process.stdin.write(b"stop\n")
         process.stdin.flush()
     with contextlib.suppress(OSError):
@@ -303,5 +302,5 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         end_tree(process.pid, STOP_SECONDS)
         process.wait(STOP_SECONDS)
-    # Only now: a thread may still be waiting to read from it.
+    # Not before: a thread may still be waiting to read from it.
     process.stdout.close()

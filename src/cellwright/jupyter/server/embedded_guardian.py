@@ -1,8 +1,8 @@
-"""Stands between us and the embedded Jupyter server, so that nothing of it is left when either of them ends.
+"""A process between us and the embedded Jupyter server, which leaves nothing behind when either of them ends.
 
-Run as a script of its own. It reads what to start from its input, and ends when that input ends: so the server and its kernels
-go away also when our process is killed. It writes the server's log to a file of bounded size, and holds on to kernels whose
-server died, to end them too. Its own output is the server's, which announces there where it listens.
+Run as a script. It reads from its input what to start, and ends when that input ends, so that the server and its kernels end also
+when our process is killed. It writes the server's log to a file of bounded size, and ends kernels whose server died. Its own output
+is the server's, which announces there where it listens.
 """
 
 import contextlib
@@ -29,9 +29,9 @@ AUTOSAVE_SECONDS = 1.5
 
 
 def copy_log(source: IO[bytes], path: Path, limit: int) -> None:
-    """Write what comes to the log; when it is full, keep it as the previous one and start again.
+    """Write the source to the log. When the log is full, keep it as the previous one and begin a new one.
 
-    What cannot be written is dropped: a server must not wait for a full disk, or for somebody who has the log open.
+    What cannot be written is dropped: the server must not wait for a full disk, or for somebody who has the log open.
     """
     while piece := os.read(source.fileno(), max(1, limit // 16)):
         with contextlib.suppress(OSError):
@@ -50,7 +50,7 @@ def start_server(order: dict[str, Any]) -> subprocess.Popen[bytes]:
     assert server.stderr is not None
     threading.Thread(target=copy_log, args=(server.stderr, Path(order["log"]), LOG_BYTES), daemon=True).start()
     with contextlib.suppress(OSError):
-        # Left open: its end is what tells the server to end.
+        # It stays open: the server ends when this pipe ends.
         server.stdin.write(json.dumps(order["server"]).encode() + b"\n")
         server.stdin.flush()
     return server
@@ -59,26 +59,26 @@ def start_server(order: dict[str, Any]) -> subprocess.Popen[bytes]:
 def watch(
     server: subprocess.Popen[bytes], stopping: threading.Event, parent_lives: Callable[[], bool], below: Descendants
 ) -> None:
-    """Return when the server has ended, or when nobody is left to serve."""
+    """Wait until the server has ended, or nobody needs it any more."""
     owner = EndOfPipe(0, stopping)
     while server.poll() is None and not stopping.wait(POLL_SECONDS) and parent_lives():
         below.look()
     withdraw(server.pid)
     if owner.is_silent_end:
-        # Nobody said goodbye: what was changed last is still on its way to disk.
+        # We ended without a goodbye: the last changes are still on their way to disk.
         with contextlib.suppress(subprocess.TimeoutExpired):
             server.wait(AUTOSAVE_SECONDS)
 
 
 def withdraw(pid: int) -> None:
-    """Take away where the server is announced: whoever looks for one must not find one that is about to end."""
+    """Remove the server's runtime file, so that nobody finds a server that is about to end."""
     folder = jupyter_runtime_folder(os.environ, home_folder(), sys.platform)
     with contextlib.suppress(OSError):
         (folder / f"jpserver-{pid}.json").unlink(missing_ok=True)
 
 
 def stop(server: subprocess.Popen[bytes], below: Descendants) -> None:
-    """End the server, gently at first, then everything it started."""
+    """End the server, gently at first, then everything that it started."""
     below.look()
     assert server.stdin is not None
     with contextlib.suppress(OSError):

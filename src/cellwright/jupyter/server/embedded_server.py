@@ -1,7 +1,7 @@
-"""Starts the embedded Jupyter server. Run as a script of its own, with its settings as a line on standard input.
+"""Starts the embedded Jupyter server. Run as a script, with its settings as a line on standard input.
 
-The token comes that way too: it stands neither on a command line, nor in an environment that kernels inherit. The server ends
-when that input ends, gently, on every system; and it says on standard output, which nobody else can write to by then, where it listens.
+The token comes that way too, so that it is neither on a command line nor in an environment that kernels inherit. The server ends
+gently when that input ends, on every system. It says on standard output, to which nothing else can write by then, where it listens.
 """
 
 import json
@@ -16,24 +16,24 @@ from typing import Any, NamedTuple, cast
 from cellwright.system.pipes import read_line
 
 ANNOUNCEMENT = b"cellwright-embedded: "
-"""What the line begins with that says where the server listens."""
+"""The beginning of the line that says where the server listens."""
 
 NEWS = "@jupyterlab/apputils-extension:announcements"
 
 
 class Wires(NamedTuple):
-    """The pipes to the guardian, out of everybody else's reach."""
+    """The pipes to the guardian, which no other code can reach."""
 
     orders: int
     announcements: int
 
 
 def claim_wires() -> Wires:
-    """Take standard input and output; whoever reads finds nothing, and what is printed goes to the log."""
+    """Take over standard input and output. From then on, input is empty and printed text goes to the log."""
     wires = Wires(os.dup(0), os.dup(1))
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    null_device = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null_device, 0)
+    os.close(null_device)
     os.dup2(2, 1)
     return wires
 
@@ -52,22 +52,22 @@ def at_the_end_of(descriptor: int, stop: Callable[[], None]) -> None:
 
 
 def without_news(_handler: object, page: dict[str, Any]) -> dict[str, Any]:
-    """What JupyterLab is told when it opens: not to ask people whether it may fetch news from the network."""
+    """The configuration of JupyterLab's page, with which it does not ask people whether it may fetch news from the network."""
     return {**page, "disabledExtensions": [*page.get("disabledExtensions", ()), NEWS]}
 
 
 def leave_out_grammar() -> None:
-    """Have jsonschema do without a grammar that it makes at each start, which is a large part of a start.
+    """Make jsonschema do without a grammar that it builds at each start, which takes a large part of the start.
 
-    It is for addresses with letters of all languages (`"format": "iri"`), of which Jupyter has none. None stands for a module that
-    is not installed.
+    The grammar is for addresses with letters of all languages (`"format": "iri"`), of which Jupyter has none. None in `sys.modules`
+    stands for a module that is not installed.
     """
     sys.modules["rfc3987_syntax"] = cast("ModuleType", None)
 
 
 def run(settings: dict[str, Any], wires: Wires) -> None:
     leave_out_grammar()
-    # Only now: what these print while they are loaded must not reach the wire.
+    # Imported only now, because what these print while they are loaded must not reach the wire.
     from jupyter_core.paths import jupyter_config_dir  # noqa: PLC0415
     from jupyter_server.serverapp import ServerApp  # noqa: PLC0415
     from traitlets.config import Config  # noqa: PLC0415
@@ -84,7 +84,7 @@ def run(settings: dict[str, Any], wires: Wires) -> None:
 
         config.ServerApp.kernel_spec_manager_class = WorkspaceKernelSpecs
         config.WorkspaceKernelSpecs.root = root
-    # A person's own server settings (password, certificate, address) are for their own servers.
+    # A person's own settings for servers (password, certificate, address) are not for this one.
     os.environ["JUPYTER_NO_CONFIG"] = "1"
     app = ServerApp.instance(config=config)
     app.initialize(argv=[])

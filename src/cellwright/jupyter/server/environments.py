@@ -1,7 +1,7 @@
-"""The Python environments of a workspace, known from their files alone: to find them, nothing of them is ever run.
+"""Finds the Python environments of a workspace by their files alone, without ever running them.
 
-A workspace may be a repository that somebody else wrote, with a `.venv` in which `python` is any program at all. It runs when a
-person or an agent starts a kernel in it, not when kernels are listed.
+A workspace may be a repository that somebody else wrote, with a `.venv` in which `python` is any program at all. It runs only when
+a person or an agent starts a kernel in it, not when kernels are listed.
 """
 
 import os
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 WORKSPACE_FOLDERS = (".venv", "venv", "env")
-"""Where tools put the environment of a project, in the order in which they are preferred."""
+"""Where tools put the environment of a project, in order of preference."""
 OWN_ORIGIN = "the environment cellwright is installed in"
 CONFIG_FILE = "pyvenv.cfg"
 MAX_CONFIG_BYTES = 64 * 1024
@@ -27,14 +27,14 @@ PYTHON_VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """The Python of this process, as an environment is compared with it."""
+    """The Python of this process, with which environments are compared."""
 
     prefix: Path
     executable: Path
     version: str
     implementation: str
     library: str
-    """The name of the folder of its standard library, as `python3.13t`: it tells apart builds that share no compiled modules."""
+    """The folder name of its standard library, like `python3.13t`. Builds that share no compiled modules differ in it."""
 
     @classmethod
     def own(cls) -> "Interpreter":
@@ -66,7 +66,7 @@ class Environment:
     """Whether this process runs in it."""
 
     def lends_to(self, own: Interpreter) -> bool:
-        """Whether modules that were compiled for our own Python can be loaded in this one."""
+        """Whether this environment can load modules that were compiled for our own Python."""
         return (
             _minor(self.version) == _minor(own.version)
             and self.implementation.lower() in ("", own.implementation)
@@ -74,7 +74,7 @@ class Environment:
         )
 
     def to_install(self, package: str) -> str:
-        """The command that puts a package into it."""
+        """The command that installs a package in it."""
         if self.conda:
             return command_line("conda", "install", "--prefix", str(self.prefix), package)
         if self.by_uv:
@@ -84,13 +84,13 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which of the environments can run kernels, and which one runs what names no kernel of its own."""
+    """Which environments can run kernels, and which of them runs notebooks that name no kernel."""
 
     default: Environment | None
-    """None where that is the Python of this process."""
+    """None for the Python of this process."""
     others: tuple[Environment, ...] = ()
     unusable: Mapping[Path, str] = field(default_factory=dict[Path, str])
-    """Environments that no kernel can be started in, each with what to do about it."""
+    """Environments in which no kernel can be started, each with what to do about it."""
 
 
 def command_line(*words: str) -> str:
@@ -99,7 +99,7 @@ def command_line(*words: str) -> str:
 
 
 def choose(root: Path, environment: Mapping[str, str], own: Interpreter) -> Choice:
-    """The environments of a workspace, and those that are active: the first one that can run kernels is the default."""
+    """The environments of a workspace and the active ones. The first that can run kernels is the default."""
     usable: list[Environment] = []
     unusable: dict[Path, str] = {}
     for candidate in find(root, environment, own):
@@ -113,7 +113,7 @@ def choose(root: Path, environment: Mapping[str, str], own: Interpreter) -> Choi
 
 
 def why_unusable(candidate: Environment, own: Interpreter) -> str:
-    """What to do before a kernel can be started there; empty if nothing is in the way."""
+    """What has to be done before a kernel can be started there; empty if nothing."""
     if not candidate.python.is_file():
         return f"{candidate.origin} has no interpreter at {candidate.python}: make the environment again"
     if candidate.is_own or candidate.has_ipykernel or candidate.lends_to(own):
@@ -126,7 +126,7 @@ def why_unusable(candidate: Environment, own: Interpreter) -> str:
 
 
 def find(root: Path, environment: Mapping[str, str], own: Interpreter) -> list[Environment]:
-    """The environments in the folders where they are kept, then the active ones; each once."""
+    """The environments in the usual folders of the workspace, then the active ones, without duplicates."""
     environments: list[Environment] = []
     for prefix, label, origin in _places(root, environment):
         candidate = look_at(prefix, label, origin, own)
@@ -146,7 +146,7 @@ def _places(root: Path, environment: Mapping[str, str]) -> Iterator[tuple[Path, 
 
 
 def look_at(prefix: Path, label: str, origin: str, own: Interpreter) -> Environment | None:
-    """The environment in this folder, or None if the folder is none."""
+    """The environment in this folder; None if there is none."""
     config = _config(prefix / CONFIG_FILE)
     conda = (prefix / "conda-meta").is_dir()
     if config is None and not conda:
@@ -154,13 +154,13 @@ def look_at(prefix: Path, label: str, origin: str, own: Interpreter) -> Environm
     config = config or {}
     version = config.get("version_info") or config.get("version") or (_conda_version(prefix) if conda else "")
     library, packages = _library(prefix, version)
-    known = PYTHON_VERSION.match(version) or PYTHON_VERSION.search(library)
+    version_match = PYTHON_VERSION.match(version) or PYTHON_VERSION.search(library)
     return Environment(
         prefix,
         interpreter_of(prefix, conda=conda),
         label,
         origin,
-        known[0] if known else "",
+        version_match[0] if version_match else "",
         config.get("implementation", ""),
         library,
         conda,
@@ -171,7 +171,7 @@ def look_at(prefix: Path, label: str, origin: str, own: Interpreter) -> Environm
 
 
 def interpreter_of(prefix: Path, platform: str = sys.platform, *, conda: bool = False) -> Path:
-    """Where an environment keeps its interpreter on this system."""
+    """The path of an environment's interpreter on this system."""
     if platform != "win32":
         return prefix / "bin" / "python"
     return prefix / "python.exe" if conda else prefix / "Scripts" / "python.exe"
@@ -183,24 +183,24 @@ def programs_of(environment: Environment, platform: str = sys.platform) -> list[
         return [environment.prefix / "bin"]
     if not environment.conda:
         return [environment.prefix / "Scripts"]
-    inside = ("Library/mingw-w64/bin", "Library/usr/bin", "Library/bin", "Scripts", "bin")
-    return [environment.prefix, *(environment.prefix / name for name in inside)]
+    subfolders = ("Library/mingw-w64/bin", "Library/usr/bin", "Library/bin", "Scripts", "bin")
+    return [environment.prefix, *(environment.prefix / name for name in subfolders)]
 
 
 def _library(prefix: Path, version: str, platform: str = sys.platform) -> tuple[str, Path | None]:
-    """The name of the folder of its library (as `python3.12`, where there is such a one), and where its packages are."""
+    """The folder name of its library (like `python3.12`; empty where there is none), and the folder of its packages."""
     if platform == "win32":
         return "", prefix / "Lib" / "site-packages"
     names = sorted(name for name in _names_in(prefix / "lib") if LIBRARY.fullmatch(name))
-    fitting = [name for name in names if (known := LIBRARY.fullmatch(name)) and known[1] == _minor(version)]
-    chosen = (fitting or names)[:1]
-    return (chosen[0], prefix / "lib" / chosen[0] / "site-packages") if chosen else ("", None)
+    of_version = [name for name in names if (match := LIBRARY.fullmatch(name)) and match[1] == _minor(version)]
+    library = next(iter(of_version or names), "")
+    return library, prefix / "lib" / library / "site-packages" if library else None
 
 
 def _config(file: Path) -> dict[str, str] | None:
-    """The settings in a `pyvenv.cfg`; None if it is not there or is no plain, small file."""
+    """The settings in a `pyvenv.cfg`; None if there is no such regular file."""
     try:
-        # Never waits: what is there may be a pipe that nobody writes to.
+        # Without waiting: it may be a pipe that nobody writes to.
         handle = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError:
         return None
@@ -213,7 +213,7 @@ def _config(file: Path) -> dict[str, str] | None:
 
 
 def _conda_version(prefix: Path) -> str:
-    """Conda keeps a record of every package, whose name has its version."""
+    """The version in the name of conda's record of the package `python`."""
     for name in _names_in(prefix / "conda-meta"):
         if record := CONDA_PYTHON.fullmatch(name):
             return record[1]
@@ -228,9 +228,9 @@ def _names_in(folder: Path) -> list[str]:
         return []
 
 
-def _same(one: Path, other: Path) -> bool:
+def _same(first: Path, second: Path) -> bool:
     try:
-        return one.samefile(other)
+        return first.samefile(second)
     except OSError:
         return False
 

@@ -1,7 +1,7 @@
-"""Starts a Python kernel in an environment that has no ipykernel, with the one of another environment of the same Python.
+"""Starts a Python kernel in an environment without ipykernel, with the ipykernel of another environment of the same Python.
 
-Run as a script of its own by that environment's interpreter, with the standard library only. Whatever the environment has comes
-first; of the other one only ipykernel and what it needs can be imported, so that code sees the packages it will see elsewhere.
+Run as a script by that environment's interpreter, with the standard library only. The packages of the environment come first; of
+the other one, only ipykernel and its requirements can be imported, so that code sees the same packages as outside of a kernel.
 """
 
 import sys
@@ -27,7 +27,7 @@ class Borrowed:
 
 
 def main() -> None:
-    """Arguments: how compiled modules end for which the packages were made, their folders (JSON), their names; then the kernel's own."""
+    """Arguments: the suffix of compiled modules for which the packages were made, their folders (JSON), their names; then the kernel's."""
     import json  # noqa: PLC0415 - after the path is as the environment's own programs have it
 
     suffix, folders, names = sys.argv[1:4]
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # The folder of this script, which Python puts first: what lies here is not for the person's code to import.
+    # Python puts the folder of this script first, but people's code must not import the modules in it.
     if sys.path and Path(sys.path[0]) == Path(__file__).parent:
         del sys.path[0]
     main()

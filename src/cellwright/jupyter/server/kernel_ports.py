@@ -1,7 +1,7 @@
-"""The ports of our own kernels, where the system takes none for connections that others make.
+"""Ports for our own kernels, outside of the range that the system uses for outgoing connections.
 
-Jupyter looks for free ports, gives them back, and names them to the kernel, which binds them a second later. A port of the range
-that outgoing connections are made from may be taken by then; the kernel then ends, and every restart tries the same ports again.
+Jupyter looks for free ports, releases them, and names them to the kernel, which binds them a second later. A port in the range of
+outgoing connections may be taken by then; the kernel then ends, and every restart tries the same ports again.
 """
 
 import random
@@ -10,12 +10,12 @@ import socket
 from jupyter_client.connect import LocalPortCache
 
 FIRST, LAST = 20_000, 32_000
-"""Below what Linux (32,768), macOS and Windows (49,152) take for outgoing connections."""
+"""Below the ports that Linux (from 32,768), macOS and Windows (from 49,152) use for outgoing connections."""
 ATTEMPTS = 1_000
 
 
 class KernelPorts(LocalPortCache):
-    """Gives ports to kernels. Once it has an instance, Jupyter's own way of finding ports is this one."""
+    """Gives ports to kernels. Once there is an instance of it, Jupyter uses it to find ports."""
 
     def find_available_port(self, ip: str) -> int:
         for _ in range(ATTEMPTS):

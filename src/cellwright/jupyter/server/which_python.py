@@ -1,4 +1,4 @@
-"""Which Python runs the cells, in a line: as far as it is known without starting a server or running anything."""
+"""Says in one line which Python runs the cells, as far as that is known without starting a server or running anything."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ ANSWER_SECONDS = 3.0
 SHOWN_KERNELS = 10
 
 
-async def which_python(found: FoundServer | None, embedded: EmbeddedJupyter | None, server: str) -> str:
-    """`found` is the server in use, if there is one; `embedded` the one we may start; `server` names the one that was chosen."""
-    if found is not None:
-        return await _of_server(found)
+async def which_python(server: FoundServer | None, embedded: EmbeddedJupyter | None, server_name: str) -> str:
+    """`server` is the server in use, `embedded` the one that we may start, `server_name` the name of the one in the settings."""
+    if server is not None:
+        return await _of_server(server)
     if embedded is not None:
         return _of_files(await asyncio.to_thread(embedded.environments))
-    return f"{server} decides; which kernels it has is known after the first notebook call"
+    return f"{server_name} decides; which kernels it has is known after the first notebook call"
 
 
-async def _of_server(found: FoundServer) -> str:
-    kernels = found.jupyter.kernels
+async def _of_server(server: FoundServer) -> str:
+    kernels = server.jupyter.kernels
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             specs = await kernels.specs()
@@ -33,7 +33,7 @@ async def _of_server(found: FoundServer) -> str:
     except (CellwrightError, TimeoutError):
         return f"unknown: the Jupyter server at {kernels.url} does not answer"
     default = next((spec for spec in specs if spec.is_default), None)
-    if found.origin == "embedded" and default is not None and default.interpreter:
+    if server.origin == "embedded" and default is not None and default.interpreter:
         return _line(default.interpreter, default.version, default.origin or "an installed kernel", default.name)
     return f"the Jupyter server at {kernels.url} decides; its kernels are {_kernels(specs)}"
 

@@ -1,6 +1,6 @@
-"""The kernels that the embedded server offers: those that are installed, and those of the workspace's own environments.
+"""The kernels that the embedded server offers: the installed ones, and those of the workspace's environments.
 
-Runs in the process of the embedded server. The environments are looked up each time, so one that is made later is offered too.
+Runs in the process of the embedded server. The environments are looked up each time, so that later ones are offered too.
 """
 
 import importlib.metadata
@@ -27,7 +27,7 @@ KERNEL_ARGUMENTS = ("-f", "{connection_file}")
 
 
 class WorkspaceKernelSpecs(KernelSpecManager):
-    """`python3` is the Python of the workspace, if it has one; ours is then called `cellwright`."""
+    """`python3` is the Python of the workspace, if it has one; our own is then called `cellwright`."""
 
     root = Unicode(config=True)
 
@@ -41,24 +41,32 @@ class WorkspaceKernelSpecs(KernelSpecManager):
     def _of_environments(self) -> dict[str, KernelSpec]:
         own = Interpreter.own()
         choice = choose(Path(self.root), os.environ, own)
-        specs = {name_of(other): _spec(other) for other in choice.others}
+        specs = {name_of(environment): _spec(environment) for environment in choice.others}
         if choice.default is not None:
             specs[NATIVE_KERNEL_NAME] = _spec(choice.default)
-            specs[OWN_NAME] = _own_spec(own)
+            display_name = f"Python {own.version} (cellwright's own)"
+            traits: dict[str, Any] = {**get_kernel_dict(), "display_name": display_name}
+            specs[OWN_NAME] = _described(KernelSpec(resource_dir=RESOURCES, **traits))
         return specs
 
 
 def name_of(environment: Environment) -> str:
-    """A kernel name, as notebooks may name it."""
+    """The name of its kernel in notebooks."""
     return "env-" + re.sub(r"[^a-z0-9._-]+", "-", environment.label.lower()).strip("-")
 
 
 def _spec(environment: Environment) -> KernelSpec:
-    borrows = not environment.has_ipykernel
-    name = f"{environment.label}, with cellwright's ipykernel" if borrows else environment.label
+    if environment.has_ipykernel:
+        label = environment.label
+        arguments = ["-m", "ipykernel_launcher", *KERNEL_ARGUMENTS]
+    else:
+        label = f"{environment.label}, with cellwright's ipykernel"
+        folders, names = borrowed()
+        bootstrap = [str(BOOTSTRAP), EXTENSION_SUFFIXES[0], json.dumps(folders), ",".join(names)]
+        arguments = [*bootstrap, *KERNEL_ARGUMENTS]
     return KernelSpec(
-        argv=[str(environment.python), *(_borrowed_start() if borrows else _start())],
-        display_name=f"Python {environment.version or '3'} ({name})",
+        argv=[str(environment.python), *arguments],
+        display_name=f"Python {environment.version or '3'} ({label})",
         language="python",
         env=_activation(environment),
         resource_dir=RESOURCES,
@@ -69,13 +77,8 @@ def _spec(environment: Environment) -> KernelSpec:
     )
 
 
-def _own_spec(own: Interpreter) -> KernelSpec:
-    about: dict[str, Any] = {**get_kernel_dict(), "display_name": f"Python {own.version} (cellwright's own)"}
-    return _described(KernelSpec(resource_dir=RESOURCES, **about))
-
-
 def _described(spec: KernelSpec) -> KernelSpec:
-    """Say of a kernel which interpreter it is, if it is our own; one that is named just `python` is run in ours."""
+    """Add to a kernel of our own interpreter which one that is. A kernel that is just `python` runs in ours."""
     own = Interpreter.own()
     argv: list[str] = spec.argv
     if argv and argv[0] in ("python", "python3", str(own.executable)) and spec.language == "python":
@@ -88,47 +91,38 @@ def _about(interpreter: Path, version: str, origin: str) -> dict[str, str]:
     return {"interpreter": str(interpreter), "version": version, "origin": origin}
 
 
-def _start() -> list[str]:
-    return ["-m", "ipykernel_launcher", *KERNEL_ARGUMENTS]
-
-
 def _activation(environment: Environment) -> dict[str, str]:
-    """What shell commands in a cell need to mean this environment too."""
+    """The variables with which shell commands in a cell use this environment, too."""
     folders = os.pathsep.join(str(folder) for folder in programs_of(environment))
     variable = "CONDA_PREFIX" if environment.conda else "VIRTUAL_ENV"
     return {variable: _literal(str(environment.prefix)), "PATH": f"{_literal(folders)}{os.pathsep}${{PATH}}"}
 
 
 def _literal(text: str) -> str:
-    """Jupyter puts variables where a dollar sign is."""
+    """The text with its dollar signs escaped: Jupyter inserts variables there."""
     return text.replace("$", "$$")
-
-
-def _borrowed_start() -> list[str]:
-    folders, names = borrowed()
-    return [str(BOOTSTRAP), EXTENSION_SUFFIXES[0], json.dumps(folders), ",".join(names), *KERNEL_ARGUMENTS]
 
 
 @cache
 def borrowed() -> tuple[list[str], list[str]]:
-    """Where our ipykernel and all that it needs is, and the names by which these are imported."""
-    distributions = _needed_by("ipykernel").values()
+    """The folders of our ipykernel and its requirements, and the names under which these are imported."""
+    distributions = _with_requirements("ipykernel").values()
     folders = list(dict.fromkeys(str(distribution.locate_file("")) for distribution in distributions))
     names = {file.parts[0].removesuffix(".py") for distribution in distributions for file in distribution.files or ()}
     return folders, sorted(name for name in names if name.isidentifier() and name != "__pycache__")
 
 
-def _needed_by(package: str) -> dict[str, importlib.metadata.Distribution]:
+def _with_requirements(package: str) -> dict[str, importlib.metadata.Distribution]:
     """An installed package and all that it requires, directly or not."""
-    needed: dict[str, importlib.metadata.Distribution] = {}
-    waiting = [package]
-    while waiting:
-        name = canonicalize_name(waiting.pop())
-        if name in needed:
+    distributions: dict[str, importlib.metadata.Distribution] = {}
+    pending = [package]
+    while pending:
+        name = canonicalize_name(pending.pop())
+        if name in distributions:
             continue
-        needed[name] = importlib.metadata.distribution(name)
-        for line in needed[name].requires or ():
+        distributions[name] = importlib.metadata.distribution(name)
+        for line in distributions[name].requires or ():
             requirement = Requirement(line)
             if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-                waiting.append(requirement.name)
-    return needed
+                pending.append(requirement.name)
+    return distributions

@@ -10,7 +10,7 @@ from pydantic import Field
 from cellwright.core.errors import CellwrightError, InvalidArgument
 from cellwright.core.toolset import Reply
 from cellwright.core.types import Call
-from cellwright.jupyter.documents.rooms import OpenDocument
+from cellwright.jupyter.documents.open_document import OpenDocument
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
 from cellwright.jupyter.kernels.executions import ExecutionView

@@ -5,7 +5,7 @@ from typing import Any
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.toolset import Toolset, read, write
 from cellwright.core.types import Call
-from cellwright.jupyter.documents.rooms import OpenRoom
+from cellwright.jupyter.documents.open_document import OpenRoom
 from cellwright.jupyter.files.paths import DocPath, NotebookPath, folder_path
 from cellwright.jupyter.inside.permitted import ENDING, require_run
 from cellwright.jupyter.model import FileKind, JsonObject, RoomKind

@@ -10,7 +10,7 @@ from pydantic import Field
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.text.budget import MAX_TOKENS
 from cellwright.core.types import Call
-from cellwright.jupyter.documents.rooms import OpenDocument
+from cellwright.jupyter.documents.open_document import OpenDocument
 from cellwright.jupyter.documents.text import Excerpt, TextDocument
 from cellwright.jupyter.files.paths import DocPath, folder_path
 from cellwright.jupyter.model import FileInfo, FileKind, JsonObject
