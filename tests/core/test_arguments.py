@@ -1,15 +1,17 @@
 """Signatures as schemas, and the strict check of what comes in."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import Field
+from pydantic import BaseModel, Field, RootModel
+from typing_extensions import TypedDict
 
-from cellwright.core.arguments import MOST_ITEMS, nearest, signature_of
+from cellwright.core.arguments import MOST_ITEMS, Signature, nearest, signature_of
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.types import Call
 from requirements import requirement
@@ -138,6 +140,32 @@ def test_schemas_are_compact_and_closed() -> None:
     assert "title" not in str(SIGNATURE.input_schema)
     assert "$ref" not in str(SIGNATURE.input_schema)
     assert SIGNATURE.output_schema == {"type": "object"}
+
+
+class Row(TypedDict):
+    path: str
+    note: NotRequired[str]
+
+
+class Model(BaseModel):
+    path: str
+
+
+class Rows(RootModel[list[str]]):
+    pass
+
+
+@pytest.mark.parametrize(
+    "returns",
+    [dict[str, Any], Mapping[str, int], Row, Found, Model, Row | Found, Annotated[Row | dict[str, Any], "said"]],
+)
+def test_a_result_that_is_an_object_is_said_to_be_one(returns: object) -> None:
+    assert Signature(BaseModel, takes_call=False, returns=returns).output_schema == {"type": "object"}
+
+
+@pytest.mark.parametrize("returns", [str, list[Row], Row | None, Row | list[Row], Rows, None, Any, Literal["a"]])
+def test_a_result_that_may_be_something_else_has_no_schema(returns: object) -> None:
+    assert Signature(BaseModel, takes_call=False, returns=returns).output_schema is None
 
 
 def test_a_property_called_title_is_kept() -> None:

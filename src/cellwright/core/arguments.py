@@ -8,15 +8,16 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cached_property
-from typing import Any, cast, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    PydanticInvalidForJsonSchema,
+    RootModel,
     TypeAdapter,
     ValidationError,
     create_model,
@@ -71,11 +72,7 @@ class Signature:
 
         No more than that: every client pays for the schema with each conversation, and a model reads the result itself.
         """
-        try:
-            schema = compact_schema(self.result.json_schema(by_alias=True, mode="serialization"))
-        except PydanticInvalidForJsonSchema:
-            return None
-        return {"type": "object"} if schema.get("type") == "object" else None
+        return {"type": "object"} if _is_object(self.returns) else None
 
     @cached_property
     def names(self) -> dict[str, str]:
@@ -155,6 +152,19 @@ def signature_of(function: Callable[..., Any]) -> Signature:
     if get_origin(returns) is Reply:
         (returns,) = get_args(returns)
     return Signature(model, takes_call, returns)
+
+
+def _is_object(kind: object) -> bool:
+    """Whether a value of this type is an object in JSON; of a union, whichever it is. A `TypedDict` is a mapping."""
+    origin = get_origin(kind)
+    if origin is Annotated:
+        return _is_object(get_args(kind)[0])
+    if origin in (Union, UnionType):
+        return all(map(_is_object, get_args(kind)))
+    made = kind if origin is None else origin
+    if is_dataclass(made):
+        return True
+    return isinstance(made, type) and issubclass(made, Mapping | BaseModel) and not issubclass(made, RootModel)
 
 
 def compact_schema(schema: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from cellwright.core.errors import CellwrightError
 from cellwright.core.toolset import Image
 from cellwright.core.types import Call, ReportProgress
+from cellwright.notebook.shown import ShownOutput
 
 JsonObject = dict[str, Any]
 
@@ -109,7 +110,7 @@ class Run(Protocol):
 class ShownOutputs:
     """Outputs as a model reads them: cleaned, cut, and with the pictures apart."""
 
-    outputs: list[JsonObject]
+    outputs: list[ShownOutput]
     pictures: list[Image]
     truncated: bool
     hidden: int

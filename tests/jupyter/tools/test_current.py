@@ -31,6 +31,7 @@ from cellwright.jupyter.tools.current.reading import list_cells, read_cell
 from cellwright.jupyter.tools.current.running import execute_cell_simple_timeout
 from cellwright.jupyter.tools.current.streaming import NEWS_CHARACTERS, news
 from cellwright.jupyter.tools.current.writing import overwrite_cell_source
+from cellwright.notebook.shown import ShownOutput
 from jupyter_support import JupyterServer, PersonIn, eventually, write_notebook
 from notebook_agent import Agent, agent_of, in_front_of
 from requirements import requirement
@@ -444,13 +445,16 @@ async def test_pictures_stand_where_the_outputs_have_them(
 
 @requirement("cells:read:blocks")
 def test_every_kind_of_output_has_its_block() -> None:
-    outputs: list[dict[str, Any]] = [
+    def display(data: dict[str, Any]) -> ShownOutput:
+        return {"output_type": "display_data", "data": data, "metadata": {}, "execution_count": None}
+
+    outputs: list[ShownOutput] = [
         {"output_type": "stream", "name": "stderr", "text": "careful\n"},
-        {"output_type": "error", "ename": "E", "evalue": "v", "traceback": []},
-        {"output_type": "display_data", "data": {"application/json": {"shown": True}}},
-        {"output_type": "display_data", "data": {"image/png": {"omitted": "image/png", "size": 9}}},
-        {"output_type": "display_data", "data": {"text/html": {"omitted": "text/html"}, "text/plain": "frame"}},
-        {"output_type": "display_data", "data": {"image/png": {"shown": True}, "text/plain": "<Figure>"}},
+        {"output_type": "error", "ename": "E", "evalue": "v", "name": "E", "value": "v", "traceback": []},
+        display({"application/json": {"shown": True}}),
+        display({"image/png": {"omitted": "image/png", "size": 9}}),
+        display({"text/html": {"omitted": "text/html"}, "text/plain": "frame"}),
+        display({"image/png": {"shown": True}, "text/plain": "<Figure>"}),
         {"output_type": "novel", "omitted": True},
     ]
     picture = Image(b"png", "image/png")

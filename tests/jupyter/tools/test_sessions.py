@@ -169,6 +169,7 @@ async def test_a_document_is_left_when_nobody_uses_it(jupyter_server: JupyterSer
         await eventually(lambda: not rooms.open_rooms()[0].connected, "the document being left")
         session = await query_document_session(notebooks, call, path)
         assert session["status"] == "disconnected"
+        assert session["last_activity"] is not None
         assert moment(session["last_activity"]) < datetime.now(UTC) - timedelta(seconds=0.3)
         assert (await get_document_content(files, call, path)).data["content"] == "more text"
         assert (await query_document_session(notebooks, call, path))["status"] == "connected"

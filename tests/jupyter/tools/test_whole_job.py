@@ -79,7 +79,7 @@ async def test_a_notebook_and_its_folders_are_made(
 ) -> None:
     path = f"{folder}/a/b/n.ipynb"
     cells = [Insertion("# Title", "markdown"), Insertion("6 * 7")]
-    made = await creating.create_nb(live, CALL, path, cells)
+    made: dict[str, Any] = {**await creating.create_nb(live, CALL, path, cells)}
     assert made["created_folders"] == [f"{folder}/a", f"{folder}/a/b"]
     assert made["kernel_name"] == "python3"
     on_disk = json.loads((jupyter_server.root / path).read_text(encoding="utf-8"))
@@ -197,12 +197,13 @@ async def test_all_above_below_past_errors_and_the_rest(live: LiveNotebooks, fol
     path = f"{folder}/n.ipynb"
     sources = ["log = ['a']", "log.append('b')", "1/0", "log.append('d')", "undefined", "print(log)"]
     cells = [Insertion("# T", "markdown"), *(Insertion(source) for source in sources)]
-    ids = [cell["id"] for cell in (await creating.create_nb(live, CALL, path, cells))["cells"]]
+    made: dict[str, Any] = {**await creating.create_nb(live, CALL, path, cells)}
+    ids = [str(cell["id"]) for cell in made["cells"]]
 
     async def run(**arguments: Any) -> tuple[list[str], dict[str, Any]]:
         reply = await running.execute_nb_cells(live, CALL, path, **arguments)
         assert reply.failed is bool(reply.data.get("failed_cells"))
-        return [cell["status"] for cell in reply.data["execution_results"]], reply.data
+        return [cell["status"] for cell in reply.data["execution_results"]], {**reply.data}
 
     states, data = await run(cells="above", ranges=by_ids(ids[3]))
     assert (states, data["executed_cells"]) == (["done"] * 2, 2)

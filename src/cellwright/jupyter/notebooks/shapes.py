@@ -1,28 +1,28 @@
-"""Cells and outputs as a model reads them: cleaned, cut head and tail with exact counts, pictures apart."""
+"""Outputs and runs as a model reads them: cleaned, cut head and tail with exact counts, pictures apart."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, NotRequired, cast
 from urllib.parse import quote
+
+from typing_extensions import TypedDict
 
 from cellwright.core.text.clean import clean, clean_html
 from cellwright.core.text.cutting import cut_text, from_file, gaps_of, mapped, original_length
-from cellwright.core.text.sight import has_controls, seen
 from cellwright.core.toolset import Image
 from cellwright.core.weight import written_size
 from cellwright.jupyter.files.paths import DocPath
 from cellwright.jupyter.kernels.executions import CellRunView, ExecutionView
 from cellwright.jupyter.kernels.images import Fitted, FittedImage
-from cellwright.jupyter.model import DataOutput, ErrorOutput, JsonObject, LiveCell, Output, StreamOutput
-from cellwright.jupyter.notebooks.cells import UnreadableCell
+from cellwright.jupyter.model import DataOutput, ErrorOutput, JsonObject, Output, StreamOutput
 from cellwright.notebook.run import RunStatus
+from cellwright.notebook.shown import LeftOutData, ShownData, ShownError, ShownOutput, ShownPicture
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 TEXTS = ("text/plain", "text/markdown", "text/latex", "text/html")
 MAX_PICTURES = 8
 SUMMARY_CHARACTERS = 200
 ERROR_CHARACTERS = 1_000
-SHORT_CHARACTERS = 80
 MAX_DEPTH = 20
 
 
@@ -30,7 +30,7 @@ MAX_DEPTH = 20
 class Shaped:
     """Outputs in JSON, with what was done to them."""
 
-    outputs: list[JsonObject] = field(default_factory=list[JsonObject])
+    outputs: list[ShownOutput] = field(default_factory=list[ShownOutput])
     truncated: list[bool] = field(default_factory=list[bool])
     original_size: int = 0
     pictures: list[Image] = field(default_factory=list[Image])
@@ -72,7 +72,7 @@ def shape_outputs(
     return shaped
 
 
-def _shape(output: Output, limit: int, link: str, shaped: Shaped) -> tuple[JsonObject, bool]:
+def _shape(output: Output, limit: int, link: str, shaped: Shaped) -> tuple[ShownOutput, bool]:
     match output:
         case StreamOutput():
             text, cut = _text(output.text, limit, shaped)
@@ -82,31 +82,35 @@ def _shape(output: Output, limit: int, link: str, shaped: Shaped) -> tuple[JsonO
             lines, cut_lines = _text("\n".join(output.traceback), limit, shaped)
             # Cut lines stay one text, which a later cut can still count in.
             traceback = [lines] if cut_lines else lines.split("\n") if lines else []
-            return {**_error_names(output, value), "traceback": traceback}, cut_value or cut_lines
+            return _shape_error(output, value, traceback), cut_value or cut_lines
         case DataOutput():
             return _shape_data(output, limit, link, shaped)
         case _:
             return {"output_type": clean(str(output.raw.get("output_type", "unknown"))).text, "omitted": True}, True
 
 
-def _error_names(output: ErrorOutput, value: str) -> JsonObject:
-    """An error under the names of nbformat, as everywhere, and under those that the tool's contract has for outputs.
-
-    A long message is whole once, beside the traceback, which ends with it as well.
-    """
+def _shape_error(output: ErrorOutput, value: str, traceback: list[str]) -> ShownError:
+    """A long message is whole once, beside the traceback, which ends with it as well."""
     name = clean(output.name).text
-    short = cut_text(value, SUMMARY_CHARACTERS)
-    return {"output_type": "error", "ename": name, "evalue": short, "name": name, "value": value}
+    return {
+        "output_type": "error",
+        "ename": name,
+        "evalue": cut_text(value, SUMMARY_CHARACTERS),
+        "name": name,
+        "value": value,
+        "traceback": traceback,
+    }
 
 
-def _shape_data(output: DataOutput, limit: int, link: str, shaped: Shaped) -> tuple[JsonObject, bool]:
+def _shape_data(output: DataOutput, limit: int, link: str, shaped: Shaped) -> tuple[ShownData, bool]:
     data: JsonObject = {}
     cut = False
     has_plain = "text/plain" in output.data
     for mime, value in output.data.items():
         if mime in PICTURES and isinstance(value, str):
-            data[mime] = _picture(value, mime, link, shaped)
-            cut = cut or "shown" not in data[mime]
+            picture = _picture(value, mime, link, shaped)
+            data[mime] = picture
+            cut = cut or "shown" not in picture
         elif mime == "text/html" and has_plain:
             # What people see as a table stands in text/plain as well, for a tenth of the tokens.
             size = _length(value)
@@ -120,8 +124,13 @@ def _shape_data(output: DataOutput, limit: int, link: str, shaped: Shaped) -> tu
         else:
             data[clean(mime).text], was_cut = _other(mime, value, limit, link, shaped)
             cut = cut or was_cut
-    made: JsonObject = {"output_type": _data_kind(output), "data": data, "metadata": told(dict(output.metadata))}
-    return {**made, "execution_count": output.execution_count}, cut
+    made: ShownData = {
+        "output_type": data_kind(output),
+        "data": data,
+        "metadata": told(dict(output.metadata)),
+        "execution_count": output.execution_count,
+    }
+    return made, cut
 
 
 def _text(text: str, limit: int, shaped: Shaped) -> tuple[str, bool]:
@@ -136,7 +145,7 @@ def _text(text: str, limit: int, shaped: Shaped) -> tuple[str, bool]:
     return cut, bool(gaps_of(cut))
 
 
-def _picture(encoded: str, mime: str, link: str, shaped: Shaped) -> JsonObject:
+def _picture(encoded: str, mime: str, link: str, shaped: Shaped) -> ShownPicture | LeftOutData:
     shaped.original_size += len(encoded)
     fitted = shaped.fitted.get(encoded)
     if len(shaped.pictures) >= shaped.room or fitted is None:
@@ -144,7 +153,10 @@ def _picture(encoded: str, mime: str, link: str, shaped: Shaped) -> JsonObject:
     if not isinstance(fitted, FittedImage):
         return {**_left_out(mime, len(encoded), link), "why": fitted.sentence()}
     shaped.pictures.append(Image(fitted.data, fitted.mime_type))
-    return {"shown": True, "size": len(fitted.data), **({"resource": link} if link else {})}
+    shown: ShownPicture = {"shown": True, "size": len(fitted.data)}
+    if link:
+        shown["resource"] = link
+    return shown
 
 
 def _other(mime: str, value: object, limit: int, link: str, shaped: Shaped) -> tuple[object, bool]:
@@ -159,73 +171,14 @@ def _length(value: object) -> int:
     return len(value) if isinstance(value, str) else written_size(value)
 
 
-def _left_out(mime: str, size: int, link: str) -> JsonObject:
-    return {"omitted": clean(mime).text, "size": size, **({"resource": link} if link else {})}
+def _left_out(mime: str, size: int, link: str) -> LeftOutData:
+    made: LeftOutData = {"omitted": clean(mime).text, "size": size}
+    if link:
+        made["resource"] = link
+    return made
 
 
-def shape_cell(
-    cell: LiveCell, path: DocPath, limit: int, outputs: str, fitted: Mapping[str, Fitted], room: int = MAX_PICTURES
-) -> tuple[JsonObject, list[Image]]:
-    """A cell as `read_nb_cells` gives it. `outputs` is full, summary or none; only full has every key of the contract."""
-    cleaned = seen(cell.source)
-    source = cut_text(cleaned.text, limit)
-    shaped = shape_outputs(cell.outputs, limit, path, cell.id, fitted, room) if outputs == "full" else Shaped()
-    if outputs == "summary":
-        shaped.outputs = [_summary(output) for output in cell.outputs]
-    made: JsonObject = {
-        "index": cell.index,
-        "id": cell.id,
-        "cell_type": clean(cell.head.cell_type).text,
-        "source": source,
-        "revision": cell.head.revision,
-        "metadata": _told(cell.metadata),
-        "execution_count": cell.head.execution_count,
-        "outputs": shaped.outputs,
-        "truncated": {"source": bool(gaps_of(source)), "outputs": shaped.truncated},
-    }
-    if outputs != "full":
-        made["truncated"] = {"source": True} if gaps_of(source) else None
-        made = filled(made)
-    if isinstance(cell.head, UnreadableCell):
-        made["note"] = cell.head.note
-    elif cleaned.text != cell.source and has_controls(cell.source):
-        made["note"] = "control pictures like ␍ stand for control characters in the source"
-    if cell.head.running:
-        made["running"] = True
-    if hidden := shaped.hidden + cleaned.hidden:
-        made["hidden_characters_removed"] = hidden
-    return made, shaped.pictures
-
-
-def filled(made: JsonObject) -> JsonObject:
-    """What is there, without what is empty: a key that is missing says the same for less."""
-    return {key: value for key, value in made.items() if value not in (None, [], {})}
-
-
-def _summary(output: Output) -> JsonObject:
-    """What kind of output it is and how large; a short one itself, which costs no more and says more."""
-    if _size(output) <= SHORT_CHARACTERS:
-        shaped = shape_outputs([output], SHORT_CHARACTERS, None, "", {}, room=0)
-        if not shaped.truncated[0]:
-            return filled(shaped.outputs[0])
-    return _kind_and_size(output)
-
-
-def _kind_and_size(output: Output) -> JsonObject:
-    match output:
-        case StreamOutput():
-            return {"output_type": "stream", "name": clean(output.name).text, "size": len(output.text)}
-        case ErrorOutput():
-            value = cut_text(mapped(from_file(output.value), lambda piece: clean(piece).text), SUMMARY_CHARACTERS)
-            return {"output_type": "error", "ename": clean(output.name).text, "evalue": value}
-        case DataOutput():
-            mime = [clean(mime).text for mime in sorted(output.data)]
-            return {"output_type": _data_kind(output), "mime": mime, "size": _size(output)}
-        case _:
-            return {"output_type": "unknown"}
-
-
-def _size(output: Output) -> int:
+def size_of(output: Output) -> int:
     match output:
         case StreamOutput():
             return len(output.text)
@@ -237,13 +190,8 @@ def _size(output: Output) -> int:
             return 0
 
 
-def _data_kind(output: DataOutput) -> str:
+def data_kind(output: DataOutput) -> Literal["execute_result", "display_data"]:
     return "execute_result" if output.is_result else "display_data"
-
-
-def _told(metadata: Mapping[str, Any]) -> JsonObject:
-    """A cell's metadata without what JupyterLab keeps for itself."""
-    return told({key: value for key, value in metadata.items() if key not in {"trusted", "execution"}})
 
 
 def told(value: object, depth: int = 0) -> Any:  # noqa: ANN401 - JSON
@@ -259,12 +207,35 @@ def told(value: object, depth: int = 0) -> Any:  # noqa: ANN401 - JSON
     return value
 
 
+class CellRunError(TypedDict):
+    ename: str
+    evalue: str
+    cell_id: str
+    hint: str
+
+
+class CellRunReport(TypedDict):
+    """One cell's run, under the names of the seed's `execution_results`."""
+
+    id: str
+    status: str
+    execution_count: int | None
+    outputs: list[ShownOutput]
+    truncated: bool
+    original_size: int
+    error: NotRequired[CellRunError]
+    omitted: NotRequired[str]
+    cleared: NotRequired[str]
+    hidden_characters_removed: NotRequired[int]
+    notes: NotRequired[list[str]]
+
+
 def shape_run(
     cell: CellRunView, path: DocPath | None, limit: int, fitted: Mapping[str, Fitted], room: int = MAX_PICTURES
-) -> tuple[JsonObject, list[Image]]:
-    """One cell's run as the seed's `execution_results` gives it, with what happened to it."""
+) -> tuple[CellRunReport, list[Image]]:
+    """One cell's run, with what happened to it."""
     shaped = shape_outputs(cell.outputs, limit, path, cell.cell_id, fitted, room)
-    made: JsonObject = {
+    made: CellRunReport = {
         "id": cell.cell_id,
         "status": cell.state.value,
         "execution_count": cell.execution_count,
@@ -285,7 +256,7 @@ def shape_run(
     return made, shaped.pictures
 
 
-def _error(cell: CellRunView) -> JsonObject:
+def _error(cell: CellRunView) -> CellRunError:
     assert cell.error is not None
     shown = any(isinstance(output, ErrorOutput) for output in cell.outputs)
     kept = mapped(from_file(cell.error.value), lambda piece: clean(piece).text)
@@ -296,11 +267,18 @@ def _error(cell: CellRunView) -> JsonObject:
     return {"ename": clean(cell.error.name).text, "evalue": value, "cell_id": cell.cell_id, "hint": hint}
 
 
+class ShapedExecution(TypedDict):
+    execution_results: list[CellRunReport]
+    execution_id: str
+    status: str
+    notes: NotRequired[list[str]]
+
+
 def shape_execution(
     view: ExecutionView, path: DocPath | None, limit: int, fitted: Mapping[str, Fitted]
-) -> tuple[JsonObject, list[Image]]:
+) -> tuple[ShapedExecution, list[Image]]:
     """An execution's results, and the pictures in them."""
-    results: list[JsonObject] = []
+    results: list[CellRunReport] = []
     pictures: list[Image] = []
     skipped: set[str] = set()
     for cell in view.cells:
@@ -312,7 +290,7 @@ def shape_execution(
             skipped.add(cell.error.value)
         results.append(made)
         pictures += shown
-    shaped: JsonObject = {"execution_results": results, "execution_id": view.id, "status": view.state.value}
+    shaped: ShapedExecution = {"execution_results": results, "execution_id": view.id, "status": view.state.value}
     if view.notes:
         shaped["notes"] = list(view.notes)
     return shaped, pictures

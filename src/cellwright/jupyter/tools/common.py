@@ -2,14 +2,16 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+from typing import Annotated, Literal, NotRequired, ParamSpec, TypeVar
 
 from pydantic import Field
 from pydantic_core import to_json
+from typing_extensions import TypedDict
 
 from cellwright.core.errors import CellwrightError, Forbidden
+from cellwright.core.text.budget import estimate_tokens
 from cellwright.core.text.counting import counted
 from cellwright.core.toolset import Content, DataAsText, Image, Reply
 from cellwright.core.types import Call
@@ -22,13 +24,12 @@ from cellwright.jupyter.model import (
     DataOutput,
     ErrorOutput,
     FileListing,
-    JsonObject,
     NewCell,
     Output,
     StreamOutput,
 )
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
-from cellwright.jupyter.notebooks.shapes import MAX_PICTURES, shape_execution
+from cellwright.jupyter.notebooks.shapes import MAX_PICTURES, CellRunReport, shape_execution
 from cellwright.jupyter.service import LiveNotebooks, code_cells, wait_seconds
 from cellwright.notebook.addressing import CellRange
 from cellwright.notebook.run import RunStatus
@@ -72,14 +73,27 @@ def author_of(call: Call) -> str:
     return call.principal.id
 
 
-def known(acknowledged: Acknowledged) -> JsonObject:
+class EditAcknowledgement(TypedDict):
     """What is known of an edit: whether people share the document, whether it is on disk."""
+
+    live: bool
+    saved: bool
+
+
+def known(acknowledged: Acknowledged) -> EditAcknowledgement:
     return {"live": acknowledged.live, "saved": acknowledged.saved}
 
 
-def places(notebook: LiveNotebook, ids: list[str]) -> list[JsonObject]:
-    """Where cells are now, and their revisions: what the next call needs."""
-    found: list[JsonObject] = []
+class CellWhereabouts(TypedDict):
+    """Where a cell is now, and its revision: what the next call needs."""
+
+    index: int | None
+    id: str
+    revision: str | None
+
+
+def places(notebook: LiveNotebook, ids: list[str]) -> list[CellWhereabouts]:
+    found: list[CellWhereabouts] = []
     for cell_id in ids:
         try:
             index = notebook.index_of(cell_id)
@@ -91,20 +105,34 @@ def places(notebook: LiveNotebook, ids: list[str]) -> list[JsonObject]:
     return found
 
 
+class RunFailure(TypedDict):
+    """Why a run did not begin, in the shape of every failure."""
+
+    code: str
+    message: str
+    hint: str
+    retryable: bool
+    details: NotRequired[dict[str, object]]
+
+
 @dataclass(frozen=True, slots=True)
 class NotBegun:
     """A run that was to follow an edit and did not begin."""
 
     error: CellwrightError
 
-    def told(self, done: object) -> JsonObject:
+    def told(self, done: str) -> RunFailure:
         """The failure beside what is done, which a repeated call would do once more."""
         hint = f"{done}, and that stands: do not repeat this call, run the cells with execute_nb_cells"
-        return {
-            **self.error.as_json(),
+        failure: RunFailure = {
+            "code": self.error.code,
+            "message": self.error.message,
             "hint": f"{hint}. {self.error.hint}" if self.error.hint else hint,
             "retryable": False,
         }
+        if self.error.details:
+            failure["details"] = self.error.details
+        return failure
 
 
 async def run_if_asked(
@@ -133,28 +161,44 @@ def how_it_went(view: ExecutionView) -> str:
     return f"{view.state.value}: {cells}" if count == 1 else f"{view.state.value}: of {cells} {told}"
 
 
-async def with_run(
-    notebooks: LiveNotebooks,
-    call: Call,
-    done: JsonObject,
-    view: ExecutionView | NotBegun | None,
-    path: DocPath | None,
-    limit: int,
-) -> Reply[dict[str, Any]]:
-    """A result that ends with a run: its outputs, its pictures, and the truth about how it went."""
-    if view is None or isinstance(view, NotBegun):
-        failure = {} if view is None else {"status": RunStatus.NOT_RUN.value, "error": view.told(done["message"])}
-        return Reply({**done, "executed": False, "execution_results": [], **failure}, failed=view is not None)
+class RunOutcome(TypedDict):
+    """What an answer that ends with a run says of it in any case."""
+
+    failed_cells: NotRequired[list[str]]
+    executed: bool
+    execution_results: list[CellRunReport]
+    notes: NotRequired[list[str]]
+    cursor: NotRequired[str]
+    next: NotRequired[str]
+
+
+class RunReport(RunOutcome):
+    execution_id: str
+    status: str
+
+
+class RunIfAsked(RunOutcome):
+    """A run that follows something else. Where there was none this says so, and why if one was wanted."""
+
+    execution_id: NotRequired[str]
+    status: NotRequired[str]
+    error: NotRequired[RunFailure]
+
+
+async def run_report(
+    notebooks: LiveNotebooks, call: Call, view: ExecutionView, path: DocPath | None, limit: int
+) -> Reply[RunReport]:
+    """A run's outputs, its pictures, and the truth about how it went."""
     size = sum(weight(cell.outputs) for cell in view.cells)
     outputs = [output for cell in view.cells for output in cell.outputs]
     fitted = await notebooks.pictures.in_outputs(outputs, MAX_PICTURES, call.principal.id)
     shaped, pictures = await off_the_loop(size, shape_execution, view, path, limit, fitted)
+    report: RunReport = {"executed": True, **shaped}
     if not view.state.ended:
-        shaped["cursor"] = view.cursor()
-        rest = f"get_execution('{view.id}', since='{shaped['cursor']}')"
-        shaped["next"] = f"still running: {rest} has what comes, cancel_execution stops it"
-    data = {**done, "executed": True, **shaped}
-    return Reply(data, content_of(pictures), failed=view.failed)
+        report["cursor"] = view.cursor()
+        rest = f"get_execution('{view.id}', since='{report['cursor']}')"
+        report["next"] = f"still running: {rest} has what comes, cancel_execution stops it"
+    return Reply(report, content_of(pictures), failed=view.failed)
 
 
 async def off_the_loop(size: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
@@ -199,12 +243,40 @@ def compact(data: object) -> str:
     return to_json(data).decode("utf-8")
 
 
-def how_old(listing: FileListing) -> JsonObject:
-    """What a list of files says of itself where it is not of this moment."""
-    return {} if listing.age_seconds is None else {"age_seconds": round(listing.age_seconds, 1)}
+Entry = TypeVar("Entry")
 
 
-async def kernel_left(notebooks: LiveNotebooks, call: Call, path: NotebookPath, how_to_end: str) -> JsonObject:
+def first_of(entries: Iterable[Entry], tokens: int) -> list[Entry]:
+    """As many entries as cost no more than this, at least one. The others are not made."""
+    page: list[Entry] = []
+    for entry in entries:
+        tokens -= estimate_tokens(compact(entry))
+        if tokens < 0 and page:
+            break
+        page.append(entry)
+    return page
+
+
+class ListAge(TypedDict, total=False):
+    age_seconds: float
+
+
+def how_old(listing: FileListing | None) -> ListAge:
+    """What a list of files says of itself where it is one, and not of this moment."""
+    return {} if listing is None or listing.age_seconds is None else {"age_seconds": round(listing.age_seconds, 1)}
+
+
+class KernelThatGoesOn(TypedDict):
+    id: NotRequired[str]
+    state: str
+    note: str
+
+
+class KernelLeft(TypedDict, total=False):
+    kernel: KernelThatGoesOn
+
+
+async def kernel_left(notebooks: LiveNotebooks, call: Call, path: NotebookPath, how_to_end: str) -> KernelLeft:
     """What an answer says of the kernel that goes on for a notebook, if there is one. Starts nothing."""
     connected = notebooks.in_use(call)
     if connected is None:

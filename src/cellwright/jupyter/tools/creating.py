@@ -1,8 +1,9 @@
 """New notebooks and folders, for the toolset `notebooks`."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from cellwright.core.errors import Conflict, InvalidArgument
 from cellwright.core.text.counting import counted
@@ -10,8 +11,19 @@ from cellwright.core.types import Call
 from cellwright.jupyter.files.creating import make_folders
 from cellwright.jupyter.files.paths import NotebookPath, folder_path
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.common import Insertion
+from cellwright.jupyter.tools.common import CellWhereabouts, Insertion
 from cellwright.notebook.model import revision_of
+
+
+class CreatedFolder(TypedDict):
+    message: str
+    path: str
+    created_folders: list[str]
+
+
+class CreatedNotebook(CreatedFolder):
+    cells: list[CellWhereabouts]
+    kernel_name: str | None
 
 
 async def create_nb(
@@ -20,7 +32,7 @@ async def create_nb(
     path: Annotated[str, Field(description="new notebook; a folder if it ends with /")],
     cells: list[Insertion] | None = None,
     kernel_name: str | None = None,
-) -> dict[str, Any]:
+) -> CreatedNotebook | CreatedFolder:
     """Create a notebook, or a folder; missing folders above it too. Runs nothing. Refused if it exists."""
     if path.endswith("/"):
         if cells or kernel_name:
@@ -32,7 +44,7 @@ async def create_nb(
     except Conflict as exists:
         hint = "read_nb_cells reads it, insert_nb_cells adds cells; or choose another path"
         raise Conflict(exists.message, hint=hint) from exists
-    where = [
+    where: list[CellWhereabouts] = [
         {"index": index, "id": cell["id"], "revision": revision_of(cell["source"])}
         for index, cell in enumerate(content["cells"])
     ]
@@ -45,7 +57,7 @@ async def create_nb(
     }
 
 
-async def _create_folder(notebooks: LiveNotebooks, call: Call, path: str) -> dict[str, Any]:
+async def _create_folder(notebooks: LiveNotebooks, call: Call, path: str) -> CreatedFolder:
     folder = folder_path(path)
     documents = (await notebooks.connected(call)).found.jupyter.documents
     made = await make_folders(documents, folder)

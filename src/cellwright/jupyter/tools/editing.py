@@ -1,7 +1,7 @@
 """Toolset `editing`: small, exact changes inside a notebook, taking them back, and finding things in many."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -14,23 +14,25 @@ from cellwright.jupyter.edits.replacing import ReplacedText, replace_in_all, rep
 from cellwright.jupyter.edits.undo import undo
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
-from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.service import LiveNotebooks, wait_seconds
 from cellwright.jupyter.tools.common import (
     DEFAULT_OUTPUT_SIZE,
     DEFAULT_WAIT,
+    CellWhereabouts,
+    EditAcknowledgement,
     OutputSize,
     Path,
+    RunIfAsked,
     Wait,
     author_of,
     known,
     places,
     run_if_asked,
 )
-from cellwright.jupyter.tools.proposing import Propose, proposed
+from cellwright.jupyter.tools.proposing import Propose, ProposedEdit, proposed
 from cellwright.jupyter.tools.rearranging import clear_nb_outputs, move_nb_cells, split_join_nb_cells
-from cellwright.jupyter.tools.running import with_rest
+from cellwright.jupyter.tools.running import report_if_asked
 from cellwright.jupyter.tools.search import search_nbs
 from cellwright.notebook.addressing import CellRange
 from cellwright.notebook.textdiff import difference
@@ -65,6 +67,13 @@ def _first_lines(lines: Sequence[str]) -> str:
     )
 
 
+class EditedText(EditAcknowledgement, ProposedEdit, RunIfAsked):
+    message: str
+    replaced: int
+    diff: str
+    cells: list[CellWhereabouts]
+
+
 async def edit_nb_cell(
     notebooks: LiveNotebooks,
     call: Call,
@@ -78,7 +87,7 @@ async def edit_nb_cell(
     max_cell_output_size: OutputSize = DEFAULT_OUTPUT_SIZE,
     timeout: Wait = DEFAULT_WAIT,  # noqa: ASYNC109
     propose: Propose = False,
-) -> Reply[dict[str, Any]]:
+) -> Reply[EditedText]:
     """Replace literal text in a cell, or without cell in all. It must occur exactly once, unless replace_all. The result is a diff."""
     wanted = exec and not propose
     if wanted:
@@ -103,19 +112,28 @@ async def edit_nb_cell(
         (ids, changed), told = await document.change(change)
         where = places(document.view, ids)
     count = sum(one.count for one in changed)
-    done: JsonObject = {
-        "message": f"Replaced {counted(count, 'occurrence')}",
+    message = f"Replaced {counted(count, 'occurrence')}"
+    view = await run_if_asked(notebooks, call, checked, ids, wanted=wanted, wait=timeout)
+    report = await report_if_asked(notebooks, call, checked, view, message, max_cell_output_size)
+    done: EditedText = {
+        "message": message,
         "replaced": count,
         "diff": clean(_diff_of(ids, changed)).text,
         "cells": where,
         **known(told),
         **proposed(proposal),
+        **report.data,
     }
-    view = await run_if_asked(notebooks, call, checked, ids, wanted=wanted, wait=timeout)
-    return await with_rest(notebooks, call, checked, done, view, max_cell_output_size)
+    return Reply(done, report.content, report.failed)
 
 
-async def undo_nb_edit(notebooks: LiveNotebooks, call: Call, path: Path) -> dict[str, Any]:
+class UndoneEdit(EditAcknowledgement):
+    message: str
+    undone: str
+    cell_count: int
+
+
+async def undo_nb_edit(notebooks: LiveNotebooks, call: Call, path: Path) -> UndoneEdit:
     """Take back your own last edit of this notebook, and nobody else's. Refused if others changed the same text since."""
     checked = NotebookPath(path)
     async with notebooks.open(call, checked) as document:

@@ -1,9 +1,10 @@
 """Toolset `kernels`: runs that go on, interrupting, looking at variables, completion."""
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from cellwright.core.errors import Conflict, InvalidArgument, NotFound, Unavailable
 from cellwright.core.text.clean import clean
@@ -12,12 +13,20 @@ from cellwright.core.toolset import Reply, Toolset, read, run
 from cellwright.core.types import Call
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
-from cellwright.jupyter.kernels.executions import CellJob
+from cellwright.jupyter.kernels.executions import CellJob, ExecutionView
 from cellwright.jupyter.kernels.interpreter import python_and_packages
 from cellwright.jupyter.kernels.queue import KernelQueue
 from cellwright.jupyter.model import JsonObject, StreamOutput
 from cellwright.jupyter.service import LiveNotebooks, wait_seconds
-from cellwright.jupyter.tools.common import DEFAULT_OUTPUT_SIZE, OutputSize, Path, Wait, how_it_went, with_run
+from cellwright.jupyter.tools.common import (
+    DEFAULT_OUTPUT_SIZE,
+    OutputSize,
+    Path,
+    RunReport,
+    Wait,
+    how_it_went,
+    run_report,
+)
 
 INSPECT_SECONDS = 30.0
 VALUE_CHARACTERS = 300
@@ -67,6 +76,10 @@ def _look(names: list[str]) -> str:
 MAX_VARIABLES = 100
 
 
+class ExecutionReport(RunReport):
+    message: str
+
+
 async def get_execution(
     notebooks: LiveNotebooks,
     call: Call,
@@ -74,13 +87,12 @@ async def get_execution(
     timeout: Wait = 0.0,  # noqa: ASYNC109 - as the other tools call it
     max_cell_output_size: OutputSize = DEFAULT_OUTPUT_SIZE,
     since: Annotated[str | None, Field(description="cursor of your last answer: only what is new")] = None,
-) -> Reply[dict[str, Any]]:
+) -> Reply[ExecutionReport]:
     """How a run is doing and its outputs so far; waits up to timeout seconds for its end."""
     execution = notebooks.executions.get(call.principal.id, execution_id)
     execution.view(since)  # An unknown cursor is refused before the wait, not after it.
     await execution.wait(wait_seconds(timeout), call.report)
-    view = execution.view(since)
-    return await with_run(notebooks, call, {"message": how_it_went(view)}, view, None, max_cell_output_size)
+    return await _reported(notebooks, call, execution.view(since), max_cell_output_size)
 
 
 async def cancel_execution(
@@ -88,15 +100,25 @@ async def cancel_execution(
     call: Call,
     execution_id: str,
     max_cell_output_size: OutputSize = DEFAULT_OUTPUT_SIZE,
-) -> Reply[dict[str, Any]]:
+) -> Reply[ExecutionReport]:
     """Interrupt a run of yours, or take it from the queue. What it has put out so far is kept."""
     view = await notebooks.cancel(call, execution_id)
-    reply = await with_run(notebooks, call, {"message": how_it_went(view)}, view, None, max_cell_output_size)
+    reply = await _reported(notebooks, call, view, max_cell_output_size)
     # Interrupting is what was asked for: that the run did not end well is no failure of this call.
     return Reply(reply.data, reply.content, failed=False)
 
 
-async def interrupt_nb_kernel(notebooks: LiveNotebooks, call: Call, path: Path) -> dict[str, Any]:
+async def _reported(notebooks: LiveNotebooks, call: Call, view: ExecutionView, limit: int) -> Reply[ExecutionReport]:
+    report = await run_report(notebooks, call, view, None, limit)
+    return Reply({"message": how_it_went(view), **report.data}, report.content, report.failed)
+
+
+class InterruptedKernel(TypedDict):
+    message: str
+    kernel_id: str
+
+
+async def interrupt_nb_kernel(notebooks: LiveNotebooks, call: Call, path: Path) -> InterruptedKernel:
     """Interrupt whatever runs in the notebook's kernel, a person's cell too. Variables stay."""
     checked = NotebookPath(path)
     connected = await notebooks.connected(call)
@@ -107,7 +129,12 @@ async def interrupt_nb_kernel(notebooks: LiveNotebooks, call: Call, path: Path) 
     return {"message": f"Interrupted the kernel of {checked}", "kernel_id": session.kernel.id}
 
 
-async def shutdown_nb_kernel(notebooks: LiveNotebooks, call: Call, path: Path) -> dict[str, Any]:
+class KernelShutdown(TypedDict):
+    message: str
+    kernel_id: str | None
+
+
+async def shutdown_nb_kernel(notebooks: LiveNotebooks, call: Call, path: Path) -> KernelShutdown:
     """End the notebook's kernel, its variables and what runs in it. The next run starts a new one."""
     checked = NotebookPath(path)
     ended = await notebooks.shut_down(call, checked)
@@ -117,12 +144,18 @@ async def shutdown_nb_kernel(notebooks: LiveNotebooks, call: Call, path: Path) -
     return {"message": f"Shut down the kernel of {checked}{shared}", "kernel_id": ended.kernel.id}
 
 
+class KernelVariables(TypedDict):
+    language: str
+    variables: dict[str, JsonObject | None]
+    """As the kernel tells them, which is somebody else's program; None for a name that it does not have."""
+
+
 async def inspect_variables(
     notebooks: LiveNotebooks,
     call: Call,
     path: Path,
     names: Annotated[list[str] | None, Field(description="all if not given")] = None,
-) -> dict[str, Any]:
+) -> KernelVariables:
     """Variables of the notebook's running kernel: type, shape, length, start of the value. Python; for other languages give one name."""
     queue = await _running_queue(notebooks, call, NotebookPath(path))
     language = (await queue.kernel.kernel_info()).language
@@ -145,13 +178,19 @@ def _row(row: JsonObject | None) -> JsonObject | None:
     return {key: clean(value).text if isinstance(value, str) else value for key, value in row.items()}
 
 
-async def _inspected(queue: KernelQueue, names: list[str] | None, language: str) -> dict[str, Any]:
-    shown: JsonObject = {}
+async def _inspected(queue: KernelQueue, names: list[str] | None, language: str) -> KernelVariables:
+    shown: dict[str, JsonObject | None] = {}
     for name in names or ():
         found = await queue.kernel.inspect(name, len(name))
         text = str((found or {}).get("text/plain", ""))
         shown[name] = {"value": cut_text(clean(text).text, VALUE_CHARACTERS)} if found else None
     return {"language": language, "variables": shown}
+
+
+class Completions(TypedDict):
+    matches: list[str]
+    start: int
+    end: int
 
 
 async def complete_code(
@@ -160,7 +199,7 @@ async def complete_code(
     path: Path,
     code: str,
     cursor: Annotated[int | None, Field(description="position in code; its end if not given")] = None,
-) -> dict[str, Any]:
+) -> Completions:
     """What the notebook's running kernel would complete at the cursor: names, attributes, files."""
     place = len(code) if cursor is None else cursor
     if not 0 <= place <= len(code):
@@ -174,29 +213,54 @@ async def complete_code(
     return {"matches": [clean(match).text for match in found.matches[:100]], "start": found.start, "end": found.end}
 
 
+class KernelEnvironment(TypedDict):
+    language: str
+    version: str
+    implementation: str
+    interpreter: NotRequired[str]
+    prefix: NotRequired[str]
+    folder: NotRequired[str]
+    packages: dict[str, str] | None
+    matching: NotRequired[int]
+    installed: NotRequired[int]
+    note: NotRequired[str]
+
+
 async def kernel_environment(
     notebooks: LiveNotebooks,
     call: Call,
     path: Path,
     filter: Annotated[str, Field(description="part of a package's name")] = "",  # noqa: A002 - what it does
-) -> dict[str, Any]:
+) -> KernelEnvironment:
     """Interpreter and installed packages of the notebook's running kernel. Leaves no trace in it; not while it is busy."""
     queue = await _queue(notebooks, call, NotebookPath(path))
     await _refuse_busy(notebooks, call, queue)
     info = await queue.kernel.kernel_info()
-    about: JsonObject = {
-        "language": clean(info.language).text,
-        "version": clean(info.language_version).text,
-        "implementation": clean(info.implementation).text,
-    }
+    language, version = clean(info.language).text, clean(info.language_version).text
+    implementation = clean(info.implementation).text
     if info.language != "python":
-        return {**about, "packages": None, "note": "packages are known of Python kernels only"}
+        return {
+            "language": language,
+            "version": version,
+            "implementation": implementation,
+            "packages": None,
+            "note": "packages are known of Python kernels only",
+        }
     python, packages = await python_and_packages(queue.kernel)
     part = _plain_name(filter.strip()[:LONGEST_NAME])
     wanted = {name: version for name, version in packages.items() if part in _plain_name(name)}
     shown = dict(list(wanted.items())[:SHOWN_PACKAGES])
-    about |= {"interpreter": python.executable, "prefix": python.prefix, "folder": python.folder}
-    about |= {"packages": shown, "matching": len(wanted), "installed": len(packages)}
+    about: KernelEnvironment = {
+        "language": language,
+        "version": version,
+        "implementation": implementation,
+        "interpreter": python.executable,
+        "prefix": python.prefix,
+        "folder": python.folder,
+        "packages": shown,
+        "matching": len(wanted),
+        "installed": len(packages),
+    }
     if len(shown) < len(wanted):
         about["note"] = f"{len(wanted) - len(shown)} more packages match: give a filter"
     return about

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
-from cellwright.core.text.budget import estimate_tokens
 from cellwright.core.text.clean import clean
 from cellwright.core.text.counting import counted
 from cellwright.core.text.sight import pictured, seen
@@ -14,10 +14,9 @@ from cellwright.core.toolset import Toolset, read, write
 from cellwright.core.types import Call
 from cellwright.jupyter.edits.proposals import Proposal
 from cellwright.jupyter.files.paths import NotebookPath
-from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.notebooks.shapes import told
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.common import compact
+from cellwright.jupyter.tools.common import EditAcknowledgement, first_of
 from cellwright.notebook.differences import unified
 from cellwright.notebook.merging import CellChange, Met
 
@@ -29,14 +28,28 @@ MAX_NAMED = 50
 ProposalId = Annotated[str, Field(description="from list_nb_proposals")]
 
 
-async def list_nb_proposals(notebooks: LiveNotebooks, call: Call, path: str | None = None) -> dict[str, Any]:
+class ProposalSummary(TypedDict):
+    proposal: str
+    path: str
+    title: str
+    made: str
+    changed: str
+    cells: dict[str, int]
+    """How many cells it changes, by the kind of change."""
+
+
+class OpenProposals(TypedDict):
+    proposals: list[ProposalSummary]
+
+
+async def list_nb_proposals(notebooks: LiveNotebooks, call: Call, path: str | None = None) -> OpenProposals:
     """Your open proposals; with path those for one notebook, also from before cellwright was restarted."""
     checked = None if path is None else NotebookPath(path)
     found = await notebooks.proposals.listed(call, await notebooks.desk(call), checked)
     return {"proposals": [_about(proposal) for proposal in found]}
 
 
-def _about(proposal: Proposal) -> JsonObject:
+def _about(proposal: Proposal) -> ProposalSummary:
     return {
         "proposal": proposal.id,
         "path": proposal.path.text,
@@ -47,20 +60,46 @@ def _about(proposal: Proposal) -> JsonObject:
     }
 
 
+class ProposedChange(TypedDict):
+    """What becomes of one cell."""
+
+    id: str
+    change: list[str]
+    type: str
+    index: int | None
+    new_index: int | None
+    metadata: NotRequired[dict[str, Any]]
+    diff: NotRequired[str]
+
+
+class LostCell(TypedDict):
+    """What was proposed for a cell that people deleted."""
+
+    id: str
+    proposed: str
+
+
+class Meetings(TypedDict):
+    """Cells in which the proposal and other people's work met."""
+
+    both_changed: list[str]
+    not_deleted: list[str]
+    deleted_meanwhile: list[LostCell]
+
+
+class ProposalComparison(ProposalSummary, Meetings):
+    changes: list[ProposedChange]
+    revision: str
+    next_offset: int | None
+
+
 async def show_nb_proposal(
     notebooks: LiveNotebooks, call: Call, proposal: ProposalId, offset: Annotated[int, Field(ge=0)] = 0
-) -> dict[str, Any]:
+) -> ProposalComparison:
     """What merging would do now, cell by cell, with diffs; and where people worked on the same cells. Go on with next_offset."""
     found = await notebooks.proposals.show(call, await notebooks.desk(call), proposal)
     changes = found.changes()
-    shown: list[JsonObject] = []
-    left = PAGE_TOKENS
-    for change in changes[offset:]:
-        entry = _shown(change)
-        left -= estimate_tokens(compact(entry))
-        if left < 0 and shown:
-            break
-        shown.append(entry)
+    shown = first_of(map(_shown, changes[offset:]), PAGE_TOKENS)
     following = offset + len(shown)
     return {
         **_about(found),
@@ -72,12 +111,19 @@ async def show_nb_proposal(
     }
 
 
+class MergedProposal(Meetings, EditAcknowledgement):
+    message: str
+    path: str
+    cells: dict[str, int]
+    ids: list[str]
+
+
 async def merge_nb_proposal(
     notebooks: LiveNotebooks,
     call: Call,
     proposal: ProposalId,
     expect: Annotated[str | None, Field(description="revision from show_nb_proposal")] = None,
-) -> dict[str, Any]:
+) -> MergedProposal:
     """Put a proposal into the notebook. What people did meanwhile is kept; undo_nb_edit takes the merge back, part by part."""
     done = await notebooks.proposals.merge(call, await notebooks.desk(call), proposal, expect)
     ids = [change.id for change in done.changes]
@@ -94,27 +140,40 @@ async def merge_nb_proposal(
     }
 
 
-async def drop_nb_proposal(notebooks: LiveNotebooks, call: Call, proposal: ProposalId) -> dict[str, Any]:
+class DroppedProposal(TypedDict):
+    message: str
+    proposal: str
+    path: str
+
+
+async def drop_nb_proposal(notebooks: LiveNotebooks, call: Call, proposal: ProposalId) -> DroppedProposal:
     """Throw a proposal away. The notebook stays as it is."""
     dropped = await notebooks.proposals.drop(call, await notebooks.desk(call), proposal)
     return {"message": f"Dropped; {dropped.path} is unchanged", "proposal": dropped.id, "path": dropped.path.text}
 
 
-def _counts(changes: Sequence[CellChange]) -> JsonObject:
+def _counts(changes: Sequence[CellChange]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for kind in (kind for change in changes for kind in change.kinds):
         counts[kind] = counts.get(kind, 0) + 1
     return counts
 
 
-def _shown(change: CellChange) -> JsonObject:
+def _shown(change: CellChange) -> ProposedChange:
     cell = change.after or change.before
     before, after = change.before.source if change.before else "", change.after.source if change.after else ""
-    shown: JsonObject = {"id": change.id, "change": list(change.kinds), "type": cell.cell_type if cell else ""}
-    shown |= {"index": change.index, "new_index": change.new_index}
+    shown: ProposedChange = {
+        "id": change.id,
+        "change": list(change.kinds),
+        "type": cell.cell_type if cell else "",
+        "index": change.index,
+        "new_index": change.new_index,
+    }
     if "metadata" in change.kinds and change.after is not None:
         shown["metadata"] = told(json.loads(change.after.metadata))
-    return shown if before == after else {**shown, "diff": _diff(before, after)}
+    if before != after:
+        shown["diff"] = _diff(before, after)
+    return shown
 
 
 def _diff(before: str, after: str) -> str:
@@ -126,13 +185,13 @@ def _diff(before: str, after: str) -> str:
     return cut
 
 
-def _met(proposal: Proposal) -> JsonObject:
-    """Cells in which the proposal and other people's work met."""
-
+def _met(proposal: Proposal) -> Meetings:
     def ids(how: Met) -> list[str]:
         return [cell_id for cell_id, met in proposal.met.items() if met is how][:MAX_NAMED]
 
-    lost = [{"id": cell_id, "proposed": seen(text).text[:1_000]} for cell_id, text in proposal.lost.items()]
+    lost: list[LostCell] = [
+        {"id": cell_id, "proposed": seen(text).text[:1_000]} for cell_id, text in proposal.lost.items()
+    ]
     return {"both_changed": ids(Met.BOTH), "not_deleted": ids(Met.KEPT), "deleted_meanwhile": lost[:5]}
 
 

@@ -3,14 +3,19 @@
 from typing import Annotated
 
 from pydantic import Field
-
-from cellwright.jupyter.model import JsonObject
+from typing_extensions import TypedDict
 
 Propose = Annotated[bool, Field(description="only propose it; see merge_nb_proposal")]
 
 
-def proposed(proposal: str | None) -> JsonObject:
-    """Where the edit went, if not into the notebook."""
+class ProposedEdit(TypedDict, total=False):
+    """Where an edit went, if not into the notebook."""
+
+    proposal: str
+    next: str
+
+
+def proposed(proposal: str | None) -> ProposedEdit:
     if proposal is None:
         return {}
     return {

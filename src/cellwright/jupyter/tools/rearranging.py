@@ -1,7 +1,7 @@
 """Cells moved, copied, split, joined, and rid of their outputs: more of the toolset `editing`."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -13,10 +13,23 @@ from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.common import Path, Range, author_of, known, places
-from cellwright.jupyter.tools.proposing import Propose, proposed
+from cellwright.jupyter.tools.common import (
+    CellWhereabouts,
+    EditAcknowledgement,
+    Path,
+    Range,
+    author_of,
+    known,
+    places,
+)
+from cellwright.jupyter.tools.proposing import Propose, ProposedEdit, proposed
 
 Expect = Annotated[dict[str, str] | None, Field(description="{cell id: revision}")]
+
+
+class MovedCells(EditAcknowledgement, ProposedEdit):
+    message: str
+    cells: list[CellWhereabouts]
 
 
 async def move_nb_cells(
@@ -30,7 +43,7 @@ async def move_nb_cells(
     copy: bool = False,
     to: Annotated[str | None, Field(description="notebook to copy into")] = None,
     outputs: Annotated[bool, Field(description="copy them too")] = False,
-) -> dict[str, Any]:
+) -> MovedCells:
     """Move cells, with outputs, keeping order and ids. With copy: new cells instead, also in another notebook."""
     checked = NotebookPath(path)
     target = checked if to is None else NotebookPath(to)
@@ -62,6 +75,12 @@ async def move_nb_cells(
     return {"message": done, "cells": where, **known(told), **proposed(proposal)}
 
 
+class ReshapedCells(EditAcknowledgement, ProposedEdit):
+    message: str
+    cells: list[CellWhereabouts]
+    removed_ids: list[str]
+
+
 async def split_join_nb_cells(
     notebooks: LiveNotebooks,
     call: Call,
@@ -70,7 +89,7 @@ async def split_join_nb_cells(
     lines: Annotated[list[int] | None, Field(description="where new cells begin, from 1")] = None,
     expect: Expect = None,
     propose: Propose = False,
-) -> dict[str, Any]:
+) -> ReshapedCells:
     """Split a cell before lines; its last part keeps the outputs. Without lines: join neighbours, without outputs."""
     checked = NotebookPath(path)
     named = [one.checked() for one in ranges]
@@ -101,9 +120,14 @@ def _check_proposable(cells: Sequence[JsonObject]) -> None:
             )
 
 
+class ClearedOutputs(EditAcknowledgement):
+    message: str
+    ids: list[str]
+
+
 async def clear_nb_outputs(
     notebooks: LiveNotebooks, call: Call, path: Path, ranges: list[Range] | None = None, expect: Expect = None
-) -> dict[str, Any]:
+) -> ClearedOutputs:
     """Clear the outputs of cells; without ranges, of all. undo_nb_edit brings them back."""
     checked = NotebookPath(path)
     named = None if ranges is None else [one.checked() for one in ranges]

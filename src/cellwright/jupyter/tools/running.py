@@ -3,9 +3,10 @@
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from cellwright.core.errors import CellwrightError, InvalidArgument
 from cellwright.core.toolset import Reply
@@ -14,7 +15,7 @@ from cellwright.jupyter.documents.open_document import OpenDocument
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
 from cellwright.jupyter.kernels.executions import ExecutionView
-from cellwright.jupyter.model import CellType, JsonObject
+from cellwright.jupyter.model import CellType
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.service import LiveNotebooks, wait_seconds
 from cellwright.jupyter.tools.common import (
@@ -24,11 +25,13 @@ from cellwright.jupyter.tools.common import (
     OutputSize,
     Path,
     Range,
+    RunIfAsked,
+    RunReport,
     Wait,
     author_of,
     how_it_went,
     run_if_asked,
-    with_run,
+    run_report,
 )
 from cellwright.notebook.addressing import runs_of
 from cellwright.notebook.run import RunStatus
@@ -41,6 +44,12 @@ Which = Annotated[
 KeepGoing = Annotated[bool, Field(description="run on past cells that raise")]
 
 
+class CellsExecuted(RunReport):
+    message: str
+    executed_ranges: int
+    executed_cells: int
+
+
 async def execute_nb_cells(
     notebooks: LiveNotebooks,
     call: Call,
@@ -50,7 +59,7 @@ async def execute_nb_cells(
     timeout: Wait = DEFAULT_WAIT,  # noqa: ASYNC109 - the contract's name
     cells: Which = None,
     keep_going: KeepGoing = False,
-) -> Reply[dict[str, Any]]:
+) -> Reply[CellsExecuted]:
     """Run cells in order in the notebook's kernel, the one people use. Stops at the first error: the rest is not_run."""
     wait_seconds(timeout)
     checked = NotebookPath(path)
@@ -63,12 +72,14 @@ async def execute_nb_cells(
         raise InvalidArgument("none of these cells is a code cell", hint="get_nb_stat with outline shows which are")
     ran = await notebooks.run(call, checked, ids, timeout, keep_going=keep_going)
     begun = sum(cell.state not in {RunStatus.NOT_RUN, RunStatus.QUEUED} for cell in ran.cells)
-    done: JsonObject = {
+    report = await report_with_rest(notebooks, call, checked, ran, max_cell_output_size)
+    done: CellsExecuted = {
         "message": how_it_went(ran),
         "executed_ranges": len(ranges or ()) if cells is None else 1,
         "executed_cells": begun,
+        **report.data,
     }
-    return await with_rest(notebooks, call, checked, done, ran, max_cell_output_size)
+    return Reply(done, report.content, report.failed)
 
 
 def _meant(view: LiveNotebook, ranges: list[Range] | None, cells: str | None) -> list[int]:
@@ -102,33 +113,59 @@ async def _own_ids(document: OpenDocument[LiveNotebook], indexes: Sequence[int],
     return ids
 
 
-async def with_rest(
+class RunThatStopped(TypedDict, total=False):
+    """The cells that raised, and the call that runs what was left out because of them."""
+
+    failed_cells: list[str]
+    next: str
+
+
+async def report_with_rest(
+    notebooks: LiveNotebooks, call: Call, path: NotebookPath, ran: ExecutionView, limit: int
+) -> Reply[RunReport]:
+    """How a run went, and how to go on where it stopped."""
+    stopped = await _stopped(notebooks, call, path, ran)
+    report = await run_report(notebooks, call, ran, path, limit)
+    return Reply({**stopped, **report.data}, report.content, report.failed)
+
+
+async def report_if_asked(
     notebooks: LiveNotebooks,
     call: Call,
     path: NotebookPath,
-    done: JsonObject,
     ran: ExecutionView | NotBegun | None,
+    done: str,
     limit: int,
-) -> Reply[dict[str, Any]]:
-    """A run's result, with the cells that raised and the call that runs what was left out because of them."""
-    if not isinstance(ran, ExecutionView):
-        return await with_run(notebooks, call, done, ran, path, limit)
+) -> Reply[RunIfAsked]:
+    """How a run went that followed what is done, or that there was none."""
+    if isinstance(ran, ExecutionView):
+        report = await report_with_rest(notebooks, call, path, ran, limit)
+        return Reply({**report.data}, report.content, report.failed)
+    nothing: RunIfAsked = {"executed": False, "execution_results": []}
+    if ran is not None:
+        nothing["status"] = RunStatus.NOT_RUN.value
+        nothing["error"] = ran.told(done)
+    return Reply(nothing, failed=ran is not None)
+
+
+async def _stopped(notebooks: LiveNotebooks, call: Call, path: NotebookPath, ran: ExecutionView) -> RunThatStopped:
     raised = [cell.cell_id for cell in ran.cells if cell.state is RunStatus.ERROR]
-    if ran.state.ended and raised:
-        done = {**done, "failed_cells": raised}
-        left = [cell.cell_id for cell in ran.cells if cell.state is RunStatus.NOT_RUN]
-        # Where the notebook cannot be had any more the run has happened all the same.
-        with suppress(CellwrightError):
-            async with notebooks.open(call, path) as document:
-                there = [document.view.index_of(cell_id) for cell_id in left if cell_id in document.view.ids]
-                if there:
-                    done["next"] = _next_call(document.view, path, there)
-    return await with_run(notebooks, call, done, ran, path, limit)
+    if not (ran.state.ended and raised):
+        return {}
+    stopped: RunThatStopped = {"failed_cells": raised}
+    left = [cell.cell_id for cell in ran.cells if cell.state is RunStatus.NOT_RUN]
+    # Where the notebook cannot be had any more the run has happened all the same.
+    with suppress(CellwrightError):
+        async with notebooks.open(call, path) as document:
+            there = [document.view.index_of(cell_id) for cell_id in left if cell_id in document.view.ids]
+            if there:
+                stopped["next"] = _next_call(document.view, path, there)
+    return stopped
 
 
 def _next_call(view: LiveNotebook, path: NotebookPath, left: Sequence[int]) -> str:
     """The exact call that runs these cells: by the first if they are all that follow it, else by name."""
-    arguments: JsonObject = {"path": path.text}
+    arguments: dict[str, object] = {"path": path.text}
     if left == _code_among(view, range(left[0], view.cell_count)):
         arguments |= {"cells": "below", "ranges": [{"id": view.id_at(left[0])}]}
     elif len(left) <= MOST_NAMED:
@@ -140,6 +177,13 @@ def _next_call(view: LiveNotebook, path: NotebookPath, left: Sequence[int]) -> s
     )
 
 
+class KernelRestarted(RunIfAsked):
+    message: str
+    kernel_restarted: bool
+    outputs_cleared: bool
+    cells_executed: bool
+
+
 async def restart_nb_kernel(
     notebooks: LiveNotebooks,
     call: Call,
@@ -149,7 +193,7 @@ async def restart_nb_kernel(
     kernel_name: str | None = None,
     max_cell_output_size: OutputSize = DEFAULT_OUTPUT_SIZE,
     timeout: Wait = DEFAULT_WAIT,  # noqa: ASYNC109
-) -> Reply[dict[str, Any]]:
+) -> Reply[KernelRestarted]:
     """Restart the notebook's kernel (variables are lost), then run all code cells in order unless exec is false."""
     wait_seconds(timeout)
     checked = NotebookPath(path)
@@ -159,7 +203,14 @@ async def restart_nb_kernel(
             await document.change(lambda view: view.clear_outputs(author=author_of(call)))
         code = _code_among(document.view, range(document.view.cell_count)) if exec else []
         ids = await _own_ids(document, code, call)
-    done: JsonObject = {"message": "Restarted the kernel", "kernel_restarted": True, "outputs_cleared": clear_outputs}
     view = await run_if_asked(notebooks, call, checked, ids, wanted=exec, wait=timeout)
-    done["cells_executed"] = isinstance(view, ExecutionView)
-    return await with_rest(notebooks, call, checked, done, view, max_cell_output_size)
+    message = "Restarted the kernel"
+    report = await report_if_asked(notebooks, call, checked, view, message, max_cell_output_size)
+    done: KernelRestarted = {
+        "message": message,
+        "kernel_restarted": True,
+        "outputs_cleared": clear_outputs,
+        "cells_executed": isinstance(view, ExecutionView),
+        **report.data,
+    }
+    return Reply(done, report.content, report.failed)

@@ -4,9 +4,10 @@ import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from cellwright.core.errors import CellwrightError, DeadlineExceeded, InvalidArgument
 from cellwright.core.text.clean import clean
@@ -29,7 +30,7 @@ from cellwright.jupyter.model import (
 from cellwright.jupyter.notebooks.reading import ReadableNotebook
 from cellwright.jupyter.notebooks.whole import read_cell
 from cellwright.jupyter.service import Connected, LiveNotebooks
-from cellwright.jupyter.tools.common import how_old
+from cellwright.jupyter.tools.common import ListAge, how_old
 
 if TYPE_CHECKING:
     from regex import Pattern
@@ -45,6 +46,7 @@ CELLS_AT_ONCE = 200
 SHOWN_UNREAD = 20
 
 Where = Literal["source", "outputs", "both"]
+HitPlace = Literal["source", "output"]
 CellText = tuple[str, str, tuple[Output, ...]]
 
 
@@ -63,6 +65,22 @@ class Search:
             )
 
 
+class NotebookHit(TypedDict):
+    path: str
+    cell_id: str
+    index: int
+    where: HitPlace
+    line: int
+    snippet: str
+
+
+class NotebookSearch(ListAge):
+    hits: list[NotebookHit]
+    searched: int
+    more: bool
+    unread: NotRequired[list[str]]
+
+
 async def search_nbs(
     notebooks: LiveNotebooks,
     call: Call,
@@ -72,14 +90,14 @@ async def search_nbs(
     where: Where = "both",
     case_sensitive: bool = False,
     limit: Annotated[int, Field(ge=1, le=200)] = 30,
-) -> dict[str, Any]:
+) -> NotebookSearch:
     """Find text, or a regular expression, in the cells and text outputs of all notebooks below a folder (or in one)."""
     pattern = _pattern(query, regex=regex, case_sensitive=case_sensitive)
     search = Search(pattern, where, time.monotonic() + SEARCH_SECONDS)
     connected = await notebooks.connected(call)
     files, listing = await _files(connected, path)
     open_now = {room.path for room in connected.rooms.open_rooms() if room.connected}
-    hits: list[JsonObject] = []
+    hits: list[NotebookHit] = []
     unread: list[str] = []
     searched = 0
     for file in files[:MAX_NOTEBOOKS_SEARCHED]:
@@ -96,8 +114,10 @@ async def search_nbs(
             unread.append(file.path)
     complete = listing is None or listing.files.complete
     more = len(hits) >= limit or len(files) > MAX_NOTEBOOKS_SEARCHED or not complete
-    answer: JsonObject = {"hits": hits, "searched": searched, "more": more, **(how_old(listing) if listing else {})}
-    return {**answer, "unread": unread[:SHOWN_UNREAD]} if unread else answer
+    answer: NotebookSearch = {"hits": hits, "searched": searched, "more": more, **how_old(listing)}
+    if unread:
+        answer["unread"] = unread[:SHOWN_UNREAD]
+    return answer
 
 
 async def _files(connected: Connected, path: str) -> tuple[Sequence[FileInfo], FileListing | None]:
@@ -112,7 +132,7 @@ async def _files(connected: Connected, path: str) -> tuple[Sequence[FileInfo], F
 
 async def _hits_in(
     connected: Connected, search: Search, file: FileInfo, most: int, *, is_open: bool
-) -> list[JsonObject]:
+) -> list[NotebookHit]:
     path = NotebookPath(file.path)
     if is_open:
         async with connected.rooms.notebook(path) as document:
@@ -164,12 +184,14 @@ def _cells_of(content: JsonObject) -> list[CellText]:
     ]
 
 
-def _hits(path: NotebookPath, cells: list[CellText], search: Search, most: int) -> list[JsonObject]:
-    found: list[JsonObject] = []
+def _hits(path: NotebookPath, cells: list[CellText], search: Search, most: int) -> list[NotebookHit]:
+    found: list[NotebookHit] = []
     for index, (cell_id, source, outputs) in enumerate(cells):
-        texts: list[tuple[str, str]] = [("source", source)] if search.where != "outputs" else []
+        texts: list[tuple[HitPlace, str]] = []
+        if search.where != "outputs":
+            texts.append(("source", source))
         if search.where != "source":
-            texts += [("output", text) for output in outputs for text in _texts(output)]
+            texts.extend(("output", text) for output in outputs for text in _texts(output))
         for kind, text in texts:
             search.check_time()
             for number, line in _matching_lines(text, search.pattern):

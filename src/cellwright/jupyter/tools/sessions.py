@@ -1,6 +1,8 @@
 """Toolset `sessions`: which documents this server has open together with people, since when, and leaving them."""
 
-from typing import Any
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict
 
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.toolset import Toolset, read, write
@@ -8,12 +10,36 @@ from cellwright.core.types import Call
 from cellwright.jupyter.documents.open_document import OpenRoom
 from cellwright.jupyter.files.paths import DocPath, NotebookPath, folder_path
 from cellwright.jupyter.inside.permitted import ENDING, require_run
-from cellwright.jupyter.model import FileKind, JsonObject, RoomKind
+from cellwright.jupyter.model import FileKind, RoomKind
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.common import Path, kernel_left
+from cellwright.jupyter.tools.common import KernelLeft, Path, kernel_left
 
 
-async def query_nb_sessions(notebooks: LiveNotebooks, call: Call, root_path: str = "") -> dict[str, Any]:
+class DocumentSession(TypedDict):
+    """Whether a document is open here, and when it was last used."""
+
+    path: str
+    session_id: str | None
+    file_id: str | None
+    status: Literal["connected", "disconnected", "not_found"]
+    last_activity: str | None
+    message: str
+    live: bool | None
+    people: list[str]
+
+
+class NotebookSession(DocumentSession):
+    cell_count: int | None
+
+
+class NotebookSessions(TypedDict):
+    root_path: str
+    sessions: list[NotebookSession]
+    total_sessions: int
+    active_sessions: int
+
+
+async def query_nb_sessions(notebooks: LiveNotebooks, call: Call, root_path: str = "") -> NotebookSessions:
     """Notebooks below a folder that this server has open, or had open in the last hour. Opens nothing."""
     connected = await notebooks.connected(call)
     folder = folder_path(root_path or connected.found.folder)
@@ -39,9 +65,20 @@ async def _check_folder(notebooks: LiveNotebooks, call: Call, folder: DocPath) -
         raise InvalidArgument(f"{folder} is not a folder", hint="query_document_session asks about one document")
 
 
+class EndedSession(TypedDict):
+    path: str
+    status: Literal["disconnected", "not_found"]
+    message: str
+    saved: bool | None
+
+
+class EndedNotebookSession(EndedSession, KernelLeft):
+    kernel_ended: NotRequired[str | None]
+
+
 async def end_nb_session(
     notebooks: LiveNotebooks, call: Call, path: Path, shutdown_kernel: bool = False
-) -> dict[str, Any]:
+) -> EndedNotebookSession:
     """Save a notebook and leave it; its kernel goes on unless shutdown_kernel. The next call opens it again. Refused during a run."""
     if shutdown_kernel:
         require_run(call, "shutting down a kernel", "leave shutdown_kernel out", needed=ENDING)
@@ -52,7 +89,7 @@ async def end_nb_session(
     return {**ended, "kernel_ended": kernel.kernel.id if kernel else None}
 
 
-async def query_document_session(notebooks: LiveNotebooks, call: Call, path: Path) -> dict[str, Any]:
+async def query_document_session(notebooks: LiveNotebooks, call: Call, path: Path) -> DocumentSession:
     """Whether this server has a document open, and when it was last used. Opens nothing."""
     checked = DocPath(path)
     room = (await notebooks.connected(call)).rooms.find(checked, _kind(checked))
@@ -70,7 +107,7 @@ async def query_document_session(notebooks: LiveNotebooks, call: Call, path: Pat
     }
 
 
-async def end_document_session(notebooks: LiveNotebooks, call: Call, path: Path) -> dict[str, Any]:
+async def end_document_session(notebooks: LiveNotebooks, call: Call, path: Path) -> EndedSession:
     """Save a document and leave it. The next call opens it again. Refused while it is in use."""
     return await _end(notebooks, call, DocPath(path))
 
@@ -79,7 +116,7 @@ def _kind(path: DocPath) -> RoomKind:
     return RoomKind.NOTEBOOK if path.is_notebook else RoomKind.TEXT
 
 
-def _session(room: OpenRoom) -> JsonObject:
+def _session(room: OpenRoom) -> DocumentSession:
     return {
         "path": room.path,
         "session_id": room.room_id,
@@ -99,7 +136,7 @@ def _message(room: OpenRoom) -> str:
     return f"{where}, in use now" if room.in_use else where
 
 
-async def _end(notebooks: LiveNotebooks, call: Call, path: DocPath) -> dict[str, Any]:
+async def _end(notebooks: LiveNotebooks, call: Call, path: DocPath) -> EndedSession:
     rooms = (await notebooks.connected(call)).rooms
     kind = _kind(path)
     ended = await rooms.end(path, kind)

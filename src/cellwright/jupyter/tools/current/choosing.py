@@ -1,25 +1,24 @@
 """Choosing a notebook to work in, and looking at what the server has: notebooks, files, kernels."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from cellwright.core.errors import Conflict, InvalidArgument, LimitReached, NotFound
 from cellwright.core.text.clean import clean
-from cellwright.core.text.tables import table
 from cellwright.core.toolset import Reply
 from cellwright.core.types import Call
 from cellwright.jupyter.files.paths import DocPath, NotebookPath, folder_path
 from cellwright.jupyter.inside.permitted import require_run
-from cellwright.jupyter.model import FileInfo, FileKind, JsonObject
+from cellwright.jupyter.model import FileInfo, FileKind
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.common import kernel_left, not_all
-from cellwright.jupyter.tools.current.common import CurrentCells, Offset, page_reply, paged
+from cellwright.jupyter.tools.common import KernelLeft, kernel_left, not_all
+from cellwright.jupyter.tools.current.common import CurrentCells, Offset, paged, table_of
 from cellwright.jupyter.tools.current.notebooks import InUse
-from cellwright.jupyter.tools.notebooks import get_nb_stat
+from cellwright.jupyter.tools.looking import NotebookStat, get_nb_stat
 
 NOTEBOOK_COLUMNS = ("Path", "Name", "Current", "Kernel_ID", "Kernel_State")
 FILE_COLUMNS = ("Path", "Type", "Size", "Last_Modified")
@@ -32,7 +31,24 @@ Depth = Annotated[int, Field(ge=1, le=20, description="1 is the folder alone")]
 Mode = Annotated[Literal["connect", "create"], Field(description="create makes a new file")]
 
 
-async def list_notebook(cells: CurrentCells, call: Call, offset: Offset = 0) -> Reply[dict[str, Any]]:
+class NotebookRow(TypedDict):
+    path: str
+    name: str | None
+    current: bool
+    kernel_id: str | None
+    kernel_state: str | None
+
+
+class NotebookTable(TypedDict):
+    notebooks: list[NotebookRow]
+    total: int | None
+    """None where nobody knows how many there are."""
+    next_offset: int | None
+    current: str | None
+    note: NotRequired[str]
+
+
+async def list_notebook(cells: CurrentCells, call: Call, offset: Offset = 0) -> Reply[NotebookTable]:
     """All notebooks as a table, yours first: path, the name you use it by, whether it is current, its running kernel."""
     connected = await cells.notebooks.connected(call)
     jupyter = connected.found.jupyter
@@ -48,21 +64,30 @@ async def list_notebook(cells: CurrentCells, call: Call, offset: Offset = 0) -> 
     path_meant = cells.current.meant(call)
     meant = path_meant.text if path_meant else None
     rows = [_notebook_row(path, used, running.get(path), current=path == meant) for path in paths]
-    data, text = paged("notebooks", NOTEBOOK_COLUMNS, rows, offset)
-    reply = page_reply({**data, "current": meant}, text)
+    page = paged(rows, offset)
+    data: NotebookTable = {
+        "notebooks": page.rows,
+        "total": page.total if found.complete else None,
+        "next_offset": page.next_offset,
+        "current": meant,
+    }
+    blocks = page.blocks(NOTEBOOK_COLUMNS)
     if found.complete:
-        return reply
-    # Nobody knows how many there are.
-    note = not_all("")
-    return Reply({**reply.data, "total": None, "note": note}, (*(reply.content or ()), note))
+        return Reply(data, blocks)
+    data["note"] = not_all("")
+    return Reply(data, (*blocks, data["note"]))
 
 
-def _notebook_row(
-    path: str, used: tuple[InUse, ...], kernel: tuple[str, str] | None, *, current: bool
-) -> tuple[object, ...]:
+def _notebook_row(path: str, used: tuple[InUse, ...], kernel: tuple[str, str] | None, *, current: bool) -> NotebookRow:
     names = ", ".join(one.name for one in used if one.path.text == path) or None
     kernel_id, state = kernel or (None, None)
-    return path, names, current, kernel_id, state
+    return {"path": path, "name": names, "current": current, "kernel_id": kernel_id, "kernel_state": state}
+
+
+class UsedNotebook(NotebookStat):
+    message: str
+    name: str
+    kernel_ended: NotRequired[str]
 
 
 async def use_notebook(
@@ -72,7 +97,7 @@ async def use_notebook(
     notebook_path: Annotated[str | None, Field(description="not needed for a name in use")] = None,
     mode: Mode = "connect",
     kernel_id: Annotated[str | None, Field(max_length=200, description="running kernel to bind it to")] = None,
-) -> dict[str, Any]:
+) -> UsedNotebook:
     """Work in a notebook from now on: the other tools mean it when none is named. Its kernel starts with the first run."""
     cells.current.check(call, notebook_name)
     path = _meant(cells, call, notebook_name, notebook_path, mode)
@@ -84,7 +109,7 @@ async def use_notebook(
     ended = await _bind(cells, call, path, kernel_id) if kernel_id is not None else None
     stat = await get_nb_stat(cells.notebooks, call, path.text)
     before = cells.current.use(call, notebook_name, path)
-    told: JsonObject = {"message": _message(notebook_name, path, mode, before), "name": notebook_name, **stat}
+    told: UsedNotebook = {"message": _message(notebook_name, path, mode, before), "name": notebook_name, **stat}
     if ended is not None:
         told["kernel_ended"] = ended
     return told
@@ -159,27 +184,43 @@ async def _bind(cells: CurrentCells, call: Call, path: NotebookPath, kernel_id: 
     return session.kernel.id
 
 
+class UnusedNotebook(KernelLeft):
+    message: str
+    path: str
+    current: str | None
+    kernel_ended: str | None
+
+
 async def unuse_notebook(
     cells: CurrentCells, call: Call, notebook_name: str, shutdown_kernel: bool = False
-) -> dict[str, Any]:
+) -> UnusedNotebook:
     """Let go of a notebook; its kernel runs on, unless shutdown_kernel. If it was current, the one you chose before it is current again."""
     path = cells.current.named(call, notebook_name).path
     ended = await cells.notebooks.shut_down(call, path) if shutdown_kernel else None
     gone = cells.current.let_go(call, notebook_name)
     current = cells.current.current(call)
     now = f"current is {current.path} ({current.name!r})" if current else "none is current"
-    return {
+    told: UnusedNotebook = {
         "message": f"Let go of {gone.name!r} ({gone.path}); {now}",
         "path": gone.path.text,
         "current": current.path.text if current else None,
         "kernel_ended": ended.kernel.id if ended else None,
-        **({} if shutdown_kernel else await kernel_left(cells.notebooks, call, gone.path, "shutdown_nb_kernel")),
     }
+    if shutdown_kernel:
+        return told
+    return {**told, **await kernel_left(cells.notebooks, call, gone.path, "shutdown_nb_kernel")}
+
+
+class RestartedNotebook(TypedDict):
+    message: str
+    path: str
+    kernel_id: str | None
+    restarted: bool
 
 
 async def restart_notebook(
     cells: CurrentCells, call: Call, notebook_name: Annotated[str, Field(description="name or path")]
-) -> dict[str, Any]:
+) -> RestartedNotebook:
     """Restart the notebook's kernel: variables are lost, cells and outputs stay. Runs nothing."""
     path = cells.path(call, notebook_name)
     before = await (await cells.notebooks.connected(call)).found.jupyter.kernels.session_of(path)
@@ -193,18 +234,40 @@ async def restart_notebook(
     }
 
 
+class FileRow(TypedDict):
+    path: str
+    type: str
+    size: int | None
+    last_modified: str
+
+
+class FileTable(TypedDict):
+    files: list[FileRow]
+    total: int
+    next_offset: int | None
+
+
 async def list_files(
     cells: CurrentCells, call: Call, path: str = "", max_depth: Depth = 3, offset: Offset = 0
-) -> Reply[dict[str, Any]]:
+) -> Reply[FileTable]:
     """Files and folders below a folder as a table, without hidden ones: path, type, size, last modified."""
     connected = await cells.notebooks.connected(call)
     folder = folder_path(path or connected.found.folder)
     if folder is not None and folder.is_hidden:
         raise NotFound(f"no folder {folder} on the Jupyter server", hint="hidden folders are not shown")
     infos = await _below(connected.found.jupyter.documents, folder, max_depth)
-    rows = [(info.path, info.kind.value, info.size, info.last_modified.isoformat()) for info in infos]
-    data, text = paged("files", FILE_COLUMNS, rows, offset)
-    return page_reply(data, text)
+    page = paged([_file_row(info) for info in infos], offset)
+    data: FileTable = {"files": page.rows, "total": page.total, "next_offset": page.next_offset}
+    return Reply(data, page.blocks(FILE_COLUMNS))
+
+
+def _file_row(info: FileInfo) -> FileRow:
+    return {
+        "path": info.path,
+        "type": info.kind.value,
+        "size": info.size,
+        "last_modified": info.last_modified.isoformat(),
+    }
 
 
 async def _below(documents: Documents, folder: DocPath | None, depth: int) -> list[FileInfo]:
@@ -247,34 +310,64 @@ def _enterable(info: FileInfo) -> DocPath | None:
         return None
 
 
-async def list_kernels(cells: CurrentCells, call: Call) -> Reply[dict[str, Any]]:
+class KernelRow(TypedDict):
+    id: str
+    name: str
+    state: str
+    connections: int
+    last_activity: str | None
+    notebooks: str | None
+
+
+KernelKindRow = TypedDict(
+    "KernelKindRow",
+    {
+        "name": str,
+        "display_name": str,
+        "language": str,
+        "default": bool,
+        "interpreter": str | None,
+        "from": str | None,
+    },
+)
+
+
+class KernelTables(TypedDict):
+    kernels: list[KernelRow]
+    kernelspecs: list[KernelKindRow]
+
+
+async def list_kernels(cells: CurrentCells, call: Call) -> Reply[KernelTables]:
     """Two tables: running kernels with the notebooks bound to them, and the kinds of kernel that can be started."""
     connected = await cells.notebooks.connected(call)
     kernels = connected.found.jupyter.kernels
     sessions = await kernels.sessions()
-    running: list[tuple[object, ...]] = []
+    running: list[KernelRow] = []
     hidden = await cells.notebooks.kernels_of_others(call)
     for kernel in await kernels.kernels():
         if kernel.id in hidden:
             continue
         bound = [one.path for one in sessions if one.kernel and one.kernel.id == kernel.id]
-        active = kernel.last_activity.isoformat() if kernel.last_activity else None
-        state = connected.kernels.state_of(kernel)
-        running.append((kernel.id, kernel.name, state, kernel.connections, active, ", ".join(bound) or None))
-    specs = [
-        (
-            spec.name,
-            clean(spec.display_name).text,
-            clean(spec.language).text,
-            spec.is_default,
-            clean(spec.interpreter).text or None,
-            clean(spec.origin).text or None,
+        running.append(
+            {
+                "id": kernel.id,
+                "name": kernel.name,
+                "state": connected.kernels.state_of(kernel),
+                "connections": kernel.connections,
+                "last_activity": kernel.last_activity.isoformat() if kernel.last_activity else None,
+                "notebooks": ", ".join(bound) or None,
+            }
         )
+    kinds: list[KernelKindRow] = [
+        {
+            "name": spec.name,
+            "display_name": clean(spec.display_name).text,
+            "language": clean(spec.language).text,
+            "default": spec.is_default,
+            "interpreter": clean(spec.interpreter).text or None,
+            "from": clean(spec.origin).text or None,
+        }
         for spec in await kernels.specs()
     ]
-    data: JsonObject = {"kernels": _records(KERNEL_COLUMNS, running), "kernelspecs": _records(SPEC_COLUMNS, specs)}
-    return Reply(data, (table(KERNEL_COLUMNS, running), table(SPEC_COLUMNS, specs)))
-
-
-def _records(columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> list[JsonObject]:
-    return [dict(zip((column.lower() for column in columns), row, strict=True)) for row in rows]
+    data: KernelTables = {"kernels": running, "kernelspecs": kinds}
+    return Reply(data, (table_of(KERNEL_COLUMNS, running), table_of(SPEC_COLUMNS, kinds)))

@@ -1,12 +1,11 @@
 """What the tools of the current notebook share: whose notebook is meant, tables in pages, results as blocks of text and pictures."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Generic, TypeVar
 
 from pydantic import Field
 
-from cellwright.core.text.budget import estimate_tokens
 from cellwright.core.text.counting import counted
 from cellwright.core.text.cutting import joined, without_last_newline
 from cellwright.core.text.tables import table
@@ -16,8 +15,9 @@ from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.notebooks.shapes import PICTURES
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.common import compact
+from cellwright.jupyter.tools.common import RunFailure, RunIfAsked, RunReport, compact, first_of
 from cellwright.jupyter.tools.current.notebooks import CurrentNotebooks
+from cellwright.notebook.shown import ShownOutput
 
 PAGE_TOKENS = 5_000
 TEXTS_IN_ORDER = ("text/plain", "text/markdown", "text/latex", "text/html")
@@ -26,6 +26,8 @@ NotebookName = Annotated[str | None, Field(description="name or path; without it
 CellIndex = Annotated[int, Field(description="from 0")]
 Offset = Annotated[int, Field(ge=0, description="row to begin with")]
 Block = str | Image
+Row = TypeVar("Row", bound=Mapping[str, object])
+Ran = TypeVar("Ran", bound=RunReport | RunIfAsked)
 
 
 @dataclass(frozen=True)
@@ -39,39 +41,43 @@ class CurrentCells:
         return self.current.find(call, notebook)
 
 
-def paged(what: str, columns: Sequence[str], rows: Sequence[Sequence[object]], offset: int) -> tuple[JsonObject, str]:
-    """As many rows as fit, as records under `what` and as a table. The records have the columns' names in small letters."""
-    keys = [column.lower() for column in columns]
-    kept: list[Sequence[object]] = []
-    left = PAGE_TOKENS
-    for row in rows[offset:]:
-        left -= estimate_tokens(compact(dict(zip(keys, row, strict=True))))
-        if left < 0 and kept:
-            break
-        kept.append(row)
+@dataclass(frozen=True, slots=True)
+class TablePage(Generic[Row]):
+    """As many rows of a table as fit into an answer."""
+
+    rows: list[Row]
+    total: int
+    next_offset: int | None
+
+    def blocks(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The rows under these columns. What does not fit is told in a block of its own: the table stays a table."""
+        text = table_of(columns, self.rows)
+        if self.next_offset is None:
+            return (text,)
+        more = self.total - self.next_offset
+        return text, f"{counted(more, 'more row')}: go on with offset={self.next_offset}"
+
+
+def paged(rows: Sequence[Row], offset: int) -> TablePage[Row]:
+    kept = first_of(rows[offset:], PAGE_TOKENS)
     following = offset + len(kept)
-    data: JsonObject = {
-        what: [dict(zip(keys, row, strict=True)) for row in kept],
-        "total": len(rows),
-        "next_offset": following if following < len(rows) else None,
-    }
-    return data, table(columns, kept)
+    return TablePage(kept, len(rows), following if following < len(rows) else None)
 
 
-def page_reply(data: JsonObject, text: str) -> Reply[dict[str, Any]]:
-    """A table as the answer. What does not fit is told in a block of its own: the table stays a table."""
-    if data["next_offset"] is None:
-        return Reply(data, (text,))
-    more = data["total"] - data["next_offset"]
-    return Reply(data, (text, f"{counted(more, 'more row')}: go on with offset={data['next_offset']}"))
+def table_of(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
+    """Rows whose keys are the columns, in small letters and in their order."""
+    return table(columns, (tuple(row.values()) for row in rows))
 
 
-def pictures_of(reply: Reply[dict[str, Any]]) -> Iterator[Image]:
+def pictures_of(reply: Reply[Ran]) -> Iterator[Image]:
     return (part for part in reply.content or () if isinstance(part, Image))
 
 
-def run_reply(reply: Reply[dict[str, Any]], *before: str) -> Reply[dict[str, Any]]:
-    """A run's result as a list of blocks: its outputs in order, pictures in their place, then how it ended if not well."""
+def run_reply(reply: Reply[Ran], *before: str, failure: RunFailure | None = None) -> Reply[Ran]:
+    """A run's result as a list of blocks: its outputs in order, pictures in their place, then how it ended if not well.
+
+    `failure`: why nothing ran.
+    """
     data = reply.data
     pictures = pictures_of(reply)
     blocks: list[Block] = list(before)
@@ -79,13 +85,13 @@ def run_reply(reply: Reply[dict[str, Any]], *before: str) -> Reply[dict[str, Any
         blocks += output_blocks(result["outputs"], pictures)
     if len(blocks) == len(before) and data.get("status") == "done":
         blocks.append("[done, no output]")
-    blocks += _how_it_went(data)
+    blocks += _how_it_went(data, failure)
     return Reply(data, tuple(blocks), reply.failed, reply.max_tokens)
 
 
-def _how_it_went(data: JsonObject) -> list[str]:
+def _how_it_went(data: RunReport | RunIfAsked, failure: RunFailure | None) -> list[str]:
     told: list[str] = []
-    if (failure := data.get("error")) is not None:
+    if failure is not None:
         told.append(f"[{data.get('status')}] {failure['code']}: {failure['message']} ({failure['hint']})")
     elif data.get("status") != "done":
         told.append(f"[{data.get('status')}] execution_id {data.get('execution_id')}")
@@ -101,7 +107,7 @@ def _how_it_went(data: JsonObject) -> list[str]:
     return [joined(told, "\n")] if told else []
 
 
-def output_blocks(outputs: Sequence[JsonObject], pictures: Iterator[Image]) -> list[Block]:
+def output_blocks(outputs: Sequence[ShownOutput], pictures: Iterator[Image]) -> list[Block]:
     """Outputs, as they were shaped for JSON, as blocks; `pictures` are those they show, in order."""
     blocks: list[Block] = []
     for output in outputs:
@@ -114,16 +120,14 @@ def output_blocks(outputs: Sequence[JsonObject], pictures: Iterator[Image]) -> l
     return blocks
 
 
-def _blocks(output: JsonObject, pictures: Iterator[Image]) -> list[Block]:
-    match output["output_type"]:
-        case "stream":
-            return [output["text"] if output["name"] == "stdout" else joined([f"[{output['name']}]\n", output["text"]])]
-        case "error":
-            return [joined(output["traceback"], "\n") or joined([output["ename"], ": ", output["evalue"]])]
-        case "execute_result" | "display_data":
-            return _data_blocks(output["data"], pictures)
-        case kind:
-            return [f"[{kind} left out]"]
+def _blocks(output: ShownOutput, pictures: Iterator[Image]) -> list[Block]:
+    if "text" in output:
+        return [output["text"] if output["name"] == "stdout" else joined([f"[{output['name']}]\n", output["text"]])]
+    if "traceback" in output:
+        return [joined(output["traceback"], "\n") or joined([output["ename"], ": ", output["evalue"]])]
+    if "data" in output:
+        return _data_blocks(output["data"], pictures)
+    return [f"[{output['output_type']} left out]"]
 
 
 def _data_blocks(data: JsonObject, pictures: Iterator[Image]) -> list[Block]:

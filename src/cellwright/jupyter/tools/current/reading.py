@@ -1,9 +1,10 @@
 """Reading the notebook in use: as a table, one cell, all cells."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from cellwright.core.text.clean import clean
 from cellwright.core.text.counting import counted
@@ -11,7 +12,9 @@ from cellwright.core.text.cutting import joined
 from cellwright.core.text.sight import seen
 from cellwright.core.toolset import Image, Reply
 from cellwright.core.types import Call
-from cellwright.jupyter.model import CellHead, JsonObject
+from cellwright.jupyter.model import CellHead
+from cellwright.jupyter.notebooks.cellreadings import CellReading
+from cellwright.jupyter.tools.common import Range
 from cellwright.jupyter.tools.current.common import (
     Block,
     CellIndex,
@@ -19,41 +22,68 @@ from cellwright.jupyter.tools.current.common import (
     NotebookName,
     Offset,
     output_blocks,
-    page_reply,
     paged,
-    pictures_of,
 )
-from cellwright.jupyter.tools.notebooks import Range, read_nb_cells
+from cellwright.jupyter.tools.reading import NotebookReading, whole_cells
 
 CELL_COLUMNS = ("Index", "Type", "Count", "Lines", "Outputs", "State", "First_Line", "ID")
 FIRST_LINE = 80
 ONE_CELL_CHARACTERS = 10_000
 
 
+class CellRow(TypedDict):
+    index: int
+    type: str
+    count: int | None
+    lines: int
+    outputs: int
+    state: str | None
+    first_line: str
+    id: str
+
+
+class CellTable(TypedDict):
+    path: str
+    cells: list[CellRow]
+    total: int
+    next_offset: int | None
+
+
 async def list_cells(
     cells: CurrentCells, call: Call, notebook: NotebookName = None, offset: Offset = 0
-) -> Reply[dict[str, Any]]:
+) -> Reply[CellTable]:
     """The cells of the notebook as a table: index, type, execution count, lines, outputs, state, first line, id."""
     path = cells.path(call, notebook)
     async with cells.notebooks.open(call, path) as document:
         heads = document.view.outline()
-    rows = [_row(index, head) for index, head in enumerate(heads)]
-    data, text = paged("cells", CELL_COLUMNS, rows, offset)
-    return page_reply({"path": path.text, **data}, text)
+    page = paged([_row(index, head) for index, head in enumerate(heads)], offset)
+    data: CellTable = {
+        "path": path.text,
+        "cells": page.rows,
+        "total": page.total,
+        "next_offset": page.next_offset,
+    }
+    return Reply(data, page.blocks(CELL_COLUMNS))
 
 
-def _row(index: int, head: CellHead) -> tuple[object, ...]:
+def _row(index: int, head: CellHead) -> CellRow:
     first = next(iter(seen(head.source.strip()[:500]).text.splitlines()), "")
     first = first if len(first) <= FIRST_LINE else first[: FIRST_LINE - 1] + "…"
-    lines = head.source.count("\n") + 1 if head.source else 0
-    state = "running" if head.running else "failed" if head.failed else None
-    kind = clean(head.cell_type).text
-    return index, kind, head.execution_count, lines, head.output_count, state, first, clean(head.id).text
+    return {
+        "index": index,
+        "type": clean(head.cell_type).text,
+        "count": head.execution_count,
+        "lines": head.source.count("\n") + 1 if head.source else 0,
+        "outputs": head.output_count,
+        "state": "running" if head.running else "failed" if head.failed else None,
+        "first_line": first,
+        "id": clean(head.id).text,
+    }
 
 
 async def read_cell(
     cells: CurrentCells, call: Call, cell_index: CellIndex, notebook: NotebookName = None
-) -> Reply[dict[str, Any]]:
+) -> Reply[NotebookReading]:
     """One cell as it is now: its source, then its outputs, pictures included."""
     return await _read(cells, call, notebook, [Range(start=cell_index)], ONE_CELL_CHARACTERS)
 
@@ -63,7 +93,7 @@ async def read_cells(
     call: Call,
     notebook: NotebookName = None,
     start: Annotated[int, Field(ge=0, description="index to begin with")] = 0,
-) -> Reply[dict[str, Any]]:
+) -> Reply[NotebookReading]:
     """All cells with their outputs, pictures included. Long ones are cut (read_cell shows more); a long notebook comes in parts."""
     ranges = None
     if start:
@@ -74,11 +104,10 @@ async def read_cells(
 
 async def _read(
     cells: CurrentCells, call: Call, notebook: str | None, ranges: list[Range] | None, limit: int
-) -> Reply[dict[str, Any]]:
+) -> Reply[NotebookReading]:
     path = cells.path(call, notebook)
-    reply = await read_nb_cells(cells.notebooks, call, path.text, ranges, limit)
-    data = reply.data
-    pictures = pictures_of(reply)
+    data, shown = await whole_cells(cells.notebooks, call, path, ranges, limit)
+    pictures = iter(shown)
     blocks = [block for cell in data["cells"] for block in _blocks(cell, pictures)]
     if "next" in data:
         start = data["next"]["ranges"][0]["start"]
@@ -86,7 +115,7 @@ async def _read(
     return Reply(data, tuple(blocks) or ("[no cells]",))
 
 
-def _blocks(cell: JsonObject, pictures: Iterator[Image]) -> list[Block]:
+def _blocks(cell: CellReading, pictures: Iterator[Image]) -> list[Block]:
     count = "" if cell["execution_count"] is None else f" [{cell['execution_count']}]"
     running = " running" if cell.get("running") else ""
     head = f"=== cell {cell['index']} {cell['cell_type']}{count}{running} id={cell['id']} ===\n"

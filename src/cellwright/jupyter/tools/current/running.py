@@ -1,7 +1,7 @@
 """Running cells of the notebook in use, and code without a cell."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -10,15 +10,15 @@ from cellwright.core.toolset import Reply
 from cellwright.core.types import Call
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
-from cellwright.jupyter.kernels.executions import CellJob, call_cancelled
-from cellwright.jupyter.model import CellType, JsonObject
+from cellwright.jupyter.kernels.executions import CellJob, ExecutionView, call_cancelled
+from cellwright.jupyter.model import CellType
 from cellwright.jupyter.service import wait_seconds
-from cellwright.jupyter.tools.common import Insertion, Range, with_run
+from cellwright.jupyter.tools.common import Insertion, Range, RunReport, run_report
 from cellwright.jupyter.tools.current.common import CellIndex, CurrentCells, NotebookName, run_reply
 from cellwright.jupyter.tools.current.streaming import watched
 from cellwright.jupyter.tools.current.writing import InsertAt
-from cellwright.jupyter.tools.notebooks import insert_nb_cells
-from cellwright.jupyter.tools.running import execute_nb_cells
+from cellwright.jupyter.tools.notebooks import InsertedCells, insert_nb_cells
+from cellwright.jupyter.tools.running import CellsExecuted, execute_nb_cells
 from cellwright.notebook.addressing import at
 
 OUTPUT_CHARACTERS = 10_000
@@ -29,13 +29,22 @@ Seconds = Annotated[float, Field(description="a longer run goes on: get_executio
 Interval = Annotated[float, Field(ge=0.1, le=3_600, description="seconds between progress messages")]
 
 
+class CellExecuted(CellsExecuted):
+    path: str
+
+
+class CodeRun(RunReport):
+    message: str
+    path: str
+
+
 async def execute_cell_simple_timeout(
     cells: CurrentCells,
     call: Call,
     cell_index: CellIndex,
     timeout_seconds: Seconds = CELL_SECONDS,
     notebook: NotebookName = None,
-) -> Reply[dict[str, Any]]:
+) -> Reply[CellExecuted]:
     """Run a cell in the notebook's kernel and wait for its outputs."""
     return await _execute(cells, call, cell_index, timeout_seconds, notebook)
 
@@ -46,7 +55,7 @@ async def execute_cell_with_progress(
     cell_index: CellIndex,
     timeout_seconds: Seconds = CELL_SECONDS,
     notebook: NotebookName = None,
-) -> Reply[dict[str, Any]]:
+) -> Reply[CellExecuted]:
     """Run a cell and wait for its outputs; progress tells its newest line, at most twice a second."""
     return await _execute(cells, call, cell_index, timeout_seconds, notebook)
 
@@ -58,15 +67,18 @@ async def execute_cell_streaming(
     timeout_seconds: Seconds = CELL_SECONDS,
     progress_interval: Interval = 5.0,
     notebook: NotebookName = None,
-) -> Reply[dict[str, Any]]:
+) -> Reply[CodeRun]:
     """Run a cell; all that it puts out is told as progress while it runs, and again in the result."""
     wait_seconds(timeout_seconds)
     path = cells.path(call, notebook)
     begun = await _run(cells, call, path, cell_index, 0)
     execution = cells.notebooks.executions.get(call.principal.id, begun.data["execution_id"])
     view = await watched(execution, call, timeout_seconds, progress_interval)
-    done = _done(view.state.value, f"cell {cell_index}", path)
-    return run_reply(await with_run(cells.notebooks, call, done, view, path, OUTPUT_CHARACTERS))
+    return await _code_run(cells, call, view, f"cell {cell_index}", path)
+
+
+class InsertedCellRun(InsertedCells):
+    path: str
 
 
 async def insert_execute_code_cell(
@@ -76,7 +88,7 @@ async def insert_execute_code_cell(
     cell_source: str,
     notebook: NotebookName = None,
     timeout_seconds: Seconds = CELL_SECONDS,
-) -> Reply[dict[str, Any]]:
+) -> Reply[InsertedCellRun]:
     """Insert a code cell, run it and wait for its outputs."""
     path = cells.path(call, notebook)
     new = [Insertion(cell_source)]
@@ -91,8 +103,8 @@ async def insert_execute_code_cell(
     )
     (place,) = reply.data["cells"]
     message = f"Inserted code cell {place['index']} in {path}"
-    told = Reply({**reply.data, "message": message, "path": path.text}, reply.content, reply.failed)
-    return run_reply(told, message)
+    done: InsertedCellRun = {**reply.data, "message": message, "path": path.text}
+    return run_reply(Reply(done, reply.content, reply.failed), message, failure=reply.data.get("error"))
 
 
 async def execute_ipython(
@@ -101,7 +113,7 @@ async def execute_ipython(
     code: str,
     timeout: Seconds = IPYTHON_SECONDS,  # noqa: ASYNC109 - the contract's name
     notebook: NotebookName = None,
-) -> Reply[dict[str, Any]]:
+) -> Reply[CodeRun]:
     """Run code in the notebook's kernel without a cell: also %magics and !shell commands. People do not see it in the notebook."""
     wait_seconds(timeout)
     require_run(call)
@@ -115,20 +127,28 @@ async def execute_ipython(
     except asyncio.CancelledError:
         await call_cancelled(call, execution)
         raise
-    done = _done(view.state.value, "code without a cell", path)
-    return run_reply(await with_run(cells.notebooks, call, done, view, path, OUTPUT_CHARACTERS))
+    return await _code_run(cells, call, view, "code without a cell", path)
+
+
+async def _code_run(
+    cells: CurrentCells, call: Call, view: ExecutionView, what: str, path: NotebookPath
+) -> Reply[CodeRun]:
+    report = await run_report(cells.notebooks, call, view, path, OUTPUT_CHARACTERS)
+    done: CodeRun = {"message": _message(view.state.value, what, path), "path": path.text, **report.data}
+    return run_reply(Reply(done, report.content, report.failed))
 
 
 async def _execute(
     cells: CurrentCells, call: Call, cell_index: int, wait: float, notebook: str | None
-) -> Reply[dict[str, Any]]:
+) -> Reply[CellExecuted]:
     path = cells.path(call, notebook)
     reply = await _run(cells, call, path, cell_index, wait)
-    done = _done(reply.data["status"], f"cell {cell_index}", path)
-    return run_reply(Reply({**reply.data, **done}, reply.content, reply.failed))
+    message = _message(reply.data["status"], f"cell {cell_index}", path)
+    done: CellExecuted = {**reply.data, "message": message, "path": path.text}
+    return run_reply(Reply(done, reply.content, reply.failed))
 
 
-async def _run(cells: CurrentCells, call: Call, path: NotebookPath, index: int, wait: float) -> Reply[dict[str, Any]]:
+async def _run(cells: CurrentCells, call: Call, path: NotebookPath, index: int, wait: float) -> Reply[CellsExecuted]:
     async with cells.notebooks.open(call, path) as document:
         head = document.view.head(document.view.resolve([at(index)])[0])
     if head.cell_type != CellType.CODE:
@@ -136,5 +156,5 @@ async def _run(cells: CurrentCells, call: Call, path: NotebookPath, index: int, 
     return await execute_nb_cells(cells.notebooks, call, path.text, [Range(start=index)], OUTPUT_CHARACTERS, wait)
 
 
-def _done(status: str, what: str, path: NotebookPath) -> JsonObject:
-    return {"message": f"{status}: {what} in the kernel of {path}", "path": path.text}
+def _message(status: str, what: str, path: NotebookPath) -> str:
+    return f"{status}: {what} in the kernel of {path}"

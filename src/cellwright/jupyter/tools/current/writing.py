@@ -1,17 +1,18 @@
 """Changing the notebook in use: inserting, overwriting and deleting one cell."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from cellwright.core.text.clean import clean
 from cellwright.core.text.cutting import cut_text
 from cellwright.core.text.sight import seen
 from cellwright.core.toolset import Reply
 from cellwright.core.types import Call
-from cellwright.jupyter.model import CellHead, JsonObject
+from cellwright.jupyter.model import CellHead
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
-from cellwright.jupyter.tools.common import Insertion, author_of, known, places
+from cellwright.jupyter.tools.common import CellWhereabouts, EditAcknowledgement, Insertion, author_of, known, places
 from cellwright.jupyter.tools.current.common import CellIndex, CurrentCells, NotebookName
 from cellwright.jupyter.tools.editing import short_diff
 from cellwright.jupyter.tools.notebooks import insert_nb_cells
@@ -23,6 +24,12 @@ InsertAt = Annotated[int, Field(description="its index; -1 appends")]
 Expect = Annotated[str | None, Field(description="revision the cell must still have")]
 
 
+class InsertedCell(EditAcknowledgement):
+    message: str
+    path: str
+    cells: list[CellWhereabouts]
+
+
 async def insert_cell(
     cells: CurrentCells,
     call: Call,
@@ -30,14 +37,26 @@ async def insert_cell(
     cell_type: Literal["code", "markdown", "raw"],
     cell_source: str,
     notebook: NotebookName = None,
-) -> dict[str, Any]:
+) -> InsertedCell:
     """Insert a cell without running it."""
     path = cells.path(call, notebook)
     new = [Insertion(cell_source, cell_type)]
     reply = await insert_nb_cells(cells.notebooks, call, path.text, cell_index, new, exec=False)
-    kept = {key: reply.data[key] for key in ("cells", "live", "saved")}
-    (place,) = kept["cells"]
-    return {"message": f"Inserted {cell_type} cell {place['index']} in {path}", "path": path.text, **kept}
+    (place,) = reply.data["cells"]
+    return {
+        "message": f"Inserted {cell_type} cell {place['index']} in {path}",
+        "path": path.text,
+        "cells": [place],
+        "live": reply.data["live"],
+        "saved": reply.data["saved"],
+    }
+
+
+class OverwrittenCell(EditAcknowledgement):
+    message: str
+    path: str
+    diff: str
+    cells: list[CellWhereabouts]
 
 
 async def overwrite_cell_source(
@@ -47,7 +66,7 @@ async def overwrite_cell_source(
     cell_source: str,
     notebook: NotebookName = None,
     expect: Expect = None,
-) -> Reply[dict[str, Any]]:
+) -> Reply[OverwrittenCell]:
     """Give a cell new source, without running it. The result is a diff. Only what differs changes; expect refuses a stale edit."""
     path = cells.path(call, notebook)
 
@@ -64,13 +83,26 @@ async def overwrite_cell_source(
     message = (
         f"Cell {cell_index} of {path} has this source already" if same else f"Overwrote cell {cell_index} of {path}"
     )
-    data: JsonObject = {"message": message, "path": path.text, "diff": diff, "cells": where, **known(told)}
+    data: OverwrittenCell = {"message": message, "path": path.text, "diff": diff, "cells": where, **known(told)}
     return Reply(data, (message, *([diff] if diff else [])))
+
+
+class CellThatWas(TypedDict):
+    id: str
+    cell_type: str
+    source: str
+
+
+class DeletedCell(EditAcknowledgement):
+    message: str
+    path: str
+    deleted: CellThatWas
+    cell_count: int
 
 
 async def delete_cell(
     cells: CurrentCells, call: Call, cell_index: CellIndex, notebook: NotebookName = None, expect: Expect = None
-) -> dict[str, Any]:
+) -> DeletedCell:
     """Delete a cell. The result has its source; undo_nb_edit brings it back."""
     path = cells.path(call, notebook)
 
@@ -84,5 +116,5 @@ async def delete_cell(
         left = document.view.cell_count
     source = cut_text(seen(gone.source).text, DELETED_CHARACTERS)
     message = f"Deleted cell {cell_index} of {path}, {left} are left"
-    deleted: JsonObject = {"id": gone.id, "cell_type": clean(gone.cell_type).text, "source": source}
+    deleted: CellThatWas = {"id": gone.id, "cell_type": clean(gone.cell_type).text, "source": source}
     return {"message": message, "path": path.text, "deleted": deleted, "cell_count": left, **known(told)}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.text.budget import MAX_TOKENS
@@ -13,7 +14,7 @@ from cellwright.core.types import Call
 from cellwright.jupyter.documents.open_document import OpenDocument
 from cellwright.jupyter.documents.text import Excerpt, TextDocument
 from cellwright.jupyter.files.paths import DocPath, folder_path
-from cellwright.jupyter.model import FileInfo, FileKind, JsonObject
+from cellwright.jupyter.model import FileInfo, FileKind
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.service import LiveNotebooks
 
@@ -78,7 +79,18 @@ def url_of(info: FileInfo, pages: str | None) -> str | None:
         return None
 
 
-def described(info: FileInfo, pages: str | None) -> JsonObject:
+class DescribedFile(TypedDict):
+    name: str
+    path: str
+    type: str
+    created: str
+    last_modified: str
+    size: int | None
+    writable: bool
+    url: str | None
+
+
+def described(info: FileInfo, pages: str | None) -> DescribedFile:
     return {
         "name": info.name,
         "path": info.path,
@@ -104,11 +116,21 @@ async def format_of(documents: Documents, path: DocPath, info: FileInfo) -> str 
         return None
 
 
-def omitted(part: Excerpt) -> JsonObject | None:
+class OmittedSpan(TypedDict):
+    position: int
+    length: int
+
+
+def omitted(part: Excerpt) -> OmittedSpan | None:
     return None if part.omitted is None else {"position": part.omitted[0], "length": part.omitted[1]}
 
 
-def unseen(part: Excerpt) -> JsonObject:
+class UnseenCharacters(TypedDict, total=False):
+    unseen_characters: int
+    note: str
+
+
+def unseen(part: Excerpt) -> UnseenCharacters:
     if not part.unseen:
         return {}
     return {
@@ -117,7 +139,11 @@ def unseen(part: Excerpt) -> JsonObject:
     }
 
 
-def line_ends(view: TextDocument) -> JsonObject:
+class LineEndsNote(TypedDict, total=False):
+    line_ends: str
+
+
+def line_ends(view: TextDocument) -> LineEndsNote:
     if not view.rewrites_line_ends:
         return {}
     return {"line_ends": r"the file had \r\n when it was opened; the shared document has \n, and Jupyter saves those"}

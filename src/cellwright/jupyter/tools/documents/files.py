@@ -1,46 +1,50 @@
 """Files for the toolset `documents`: listed, created, deleted, renamed and copied. Nothing is overwritten unasked."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from cellwright.core.errors import CellwrightError, Conflict, Forbidden, InvalidArgument, NotFound
-from cellwright.core.text.budget import estimate_tokens
 from cellwright.core.toolset import Reply
 from cellwright.core.types import Call, Scope
 from cellwright.jupyter.files.creating import create
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
-from cellwright.jupyter.model import FileKind, JsonObject, joined
+from cellwright.jupyter.model import FileKind, joined
 from cellwright.jupyter.notebooks.notebookjson import notebook_json
 from cellwright.jupyter.notebooks.whole import whole_json
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.service import Connected, LiveNotebooks
-from cellwright.jupyter.tools.common import compact
-from cellwright.jupyter.tools.documents.common import PAGE_TOKENS, DocumentFiles, Path, described
+from cellwright.jupyter.tools.common import compact, first_of
+from cellwright.jupyter.tools.documents.common import PAGE_TOKENS, DescribedFile, DocumentFiles, Path, described
 
 PAGE_ENTRIES = 100
 
 
+class RestOfFolder(TypedDict):
+    offset: int
+    left_out: int
+
+
+class FolderPage(TypedDict):
+    documents: list[DescribedFile]
+    total: int
+    next: RestOfFolder | None
+
+
 async def list_documents(
     files: DocumentFiles, call: Call, path: str = "", offset: Annotated[int, Field(ge=0)] = 0
-) -> Reply[dict[str, Any]]:
+) -> Reply[FolderPage]:
     """Files, notebooks and folders in one folder. A long list comes in pages: go on with next.offset."""
     connected = await files.notebooks.connected(call)
     documents = connected.found.jupyter.documents
     found = await documents.folder(files.folder(path or connected.found.folder))
     listed = [info for info in found if files.allow_hidden or not info.name.startswith(".")]
     pages = await documents.pages()
-    page: list[JsonObject] = []
-    left = PAGE_TOKENS
-    for info in listed[offset : offset + PAGE_ENTRIES]:
-        entry = described(info, pages)
-        left -= estimate_tokens(compact(entry))
-        if left < 0 and page:
-            break
-        page.append(entry)
+    page = first_of((described(info, pages) for info in listed[offset : offset + PAGE_ENTRIES]), PAGE_TOKENS)
     following = offset + len(page)
     more = len(listed) - following if following < len(listed) else 0
-    data: JsonObject = {
+    data: FolderPage = {
         "documents": page,
         "total": len(listed),
         "next": {"offset": following, "left_out": more} if more else None,
@@ -49,13 +53,20 @@ async def list_documents(
     return Reply(data, (compact(page), *told))
 
 
+class CreatedDocument(TypedDict):
+    message: str
+    path: str
+    type: Literal["notebook", "file", "markdown", "directory"]
+    created_folders: list[str]
+
+
 async def create_document(
     files: DocumentFiles,
     call: Call,
     path: Path,
     type: Literal["notebook", "file", "markdown", "directory"] = "notebook",  # noqa: A002 - the contract's name
     content: Annotated[str | None, Field(description="text; of a notebook its JSON")] = None,
-) -> dict[str, Any]:
+) -> CreatedDocument:
     """Create a notebook, text file or folder; missing folders above it too. Fails if there is something under that path already."""
     checked = files.path(path)
     kind = {"notebook": FileKind.NOTEBOOK, "directory": FileKind.DIRECTORY}.get(type, FileKind.FILE)
@@ -78,7 +89,23 @@ async def create_document(
     }
 
 
-async def delete_document(files: DocumentFiles, call: Call, path: Path) -> dict[str, Any]:
+class KernelOfGoneFile(TypedDict):
+    """What became of the kernel of a notebook that was deleted."""
+
+    id: NotRequired[str]
+    name: NotRequired[str]
+    ended: bool
+    note: NotRequired[str]
+
+
+class DeletedDocument(TypedDict):
+    message: str
+    path: str
+    people: list[str]
+    kernel: NotRequired[KernelOfGoneFile]
+
+
+async def delete_document(files: DocumentFiles, call: Call, path: Path) -> DeletedDocument:
     """Delete a file, notebook (its kernel ends) or empty folder. People who have it open keep its text, but it is no longer saved."""
     checked = files.path(path)
     connected = await files.notebooks.connected(call)
@@ -90,13 +117,23 @@ async def delete_document(files: DocumentFiles, call: Call, path: Path) -> dict[
         )
     people = await connected.rooms.let_go(checked)
     await documents.delete(checked)
-    kernel = await _end_kernel(files.notebooks, call, NotebookPath(checked.text)) if checked.is_notebook else {}
-    return {"message": f"Deleted {checked}", "path": checked.text, "people": list(people), **kernel}
+    deleted: DeletedDocument = {"message": f"Deleted {checked}", "path": checked.text, "people": list(people)}
+    if checked.is_notebook and (kernel := await _end_kernel(files.notebooks, call, NotebookPath(checked.text))):
+        deleted["kernel"] = kernel
+    return deleted
+
+
+class RenamedDocument(TypedDict):
+    message: str
+    old_path: str
+    new_path: str
+    people: list[str]
+    kernels: NotRequired[str]
 
 
 async def rename_document(
     files: DocumentFiles, call: Call, path: Path, new_path: Annotated[str, Field(alias="newPath")]
-) -> dict[str, Any]:
+) -> RenamedDocument:
     """Rename or move a file, notebook or folder. Fails if newPath exists. People who have it open go on under the new name."""
     checked, target = files.path(path), files.path(new_path)
     connected = await files.notebooks.connected(call)
@@ -114,18 +151,26 @@ async def rename_document(
     await documents.rename(checked, target)
     files.notebooks.proposals.moved(checked, target)
     stayed = await _move_kernels(connected, checked, target)
-    return {
+    renamed: RenamedDocument = {
         "message": f"Renamed {checked} to {target}",
         "old_path": checked.text,
         "new_path": target.text,
         "people": list(people),
-        **({"kernels": stayed} if stayed else {}),
     }
+    if stayed:
+        renamed["kernels"] = stayed
+    return renamed
+
+
+class CopiedDocument(TypedDict):
+    message: str
+    original_path: str
+    copy_path: str
 
 
 async def copy_document(
     files: DocumentFiles, call: Call, path: Path, copy_path: Annotated[str, Field(alias="copyPath")]
-) -> dict[str, Any]:
+) -> CopiedDocument:
     """Copy a file or notebook as it is now, with what people have not saved. Fails if copyPath exists."""
     checked, target = files.path(path), files.path(copy_path)
     connected = await files.notebooks.connected(call)
@@ -196,26 +241,29 @@ async def _move_kernels(connected: Connected, before: DocPath, after: DocPath) -
     return ""
 
 
-async def _end_kernel(notebooks: LiveNotebooks, call: Call, path: NotebookPath) -> JsonObject:
+async def _end_kernel(notebooks: LiveNotebooks, call: Call, path: NotebookPath) -> KernelOfGoneFile | None:
     """End the kernel that Jupyter would go on running under a path that is gone, unless it is not this caller's to end."""
     kernels = (await notebooks.connected(call)).found.jupyter.kernels
     try:
         session = await kernels.session_of(path)
     except Forbidden as denied:
-        return {"kernel": {"ended": False, "note": f"if one runs, it goes on: {denied.message}"}}
+        return {"ended": False, "note": f"if one runs, it goes on: {denied.message}"}
     if session is None or session.kernel is None:
-        return {}
-    kernel: JsonObject = {"id": session.kernel.id, "name": session.kernel.name}
-    others = [one.path for one in await kernels.sessions() if one.kernel and one.kernel.id == session.kernel.id]
+        return None
+    kernel = session.kernel
+
+    def left(note: str) -> KernelOfGoneFile:
+        return {"id": kernel.id, "name": kernel.name, "ended": False, "note": note}
+
+    others = [one.path for one in await kernels.sessions() if one.kernel and one.kernel.id == kernel.id]
     others = sorted({*others} - {path.text})
     if others:
-        return {"kernel": {**kernel, "ended": False, "note": f"it goes on for {', '.join(others[:5])}"}}
+        return left(f"it goes on for {', '.join(others[:5])}")
     if not call.principal.may(Scope.RUN):
-        note = "Jupyter goes on running it: the token lacks the scope 'run' that ending it needs"
-        return {"kernel": {**kernel, "ended": False, "note": note}}
+        return left("Jupyter goes on running it: the token lacks the scope 'run' that ending it needs")
     try:
         await notebooks.shut_down(call, path)
     except CellwrightError as error:
         # The file is gone, which is what was asked for.
-        return {"kernel": {**kernel, "ended": False, "note": f"Jupyter did not end it: {error.message}"}}
-    return {"kernel": {**kernel, "ended": True}}
+        return left(f"Jupyter did not end it: {error.message}")
+    return {"id": kernel.id, "name": kernel.name, "ended": True}

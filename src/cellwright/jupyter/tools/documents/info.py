@@ -3,7 +3,7 @@
 import asyncio
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import NotRequired
 
 from cellwright.core.toolset import Image, Reply
 from cellwright.core.types import Call
@@ -18,9 +18,12 @@ from cellwright.jupyter.tools.documents.common import (
     BESIDES_TOKENS,
     DEFAULT_CONTENT,
     TEXT_TOKENS,
+    DescribedFile,
     DocumentFiles,
     MaxContent,
+    OmittedSpan,
     Path,
+    UnseenCharacters,
     described,
     format_of,
     omitted,
@@ -28,11 +31,28 @@ from cellwright.jupyter.tools.documents.common import (
 )
 
 
+class ContentsNote(UnseenCharacters):
+    """What is said about a file's contents."""
+
+    content_length: int | None
+    truncated: bool
+    omitted: NotRequired[OmittedSpan]
+
+
+class DocumentInfo(DescribedFile):
+    format: str | None
+    mimetype: str | None
+
+
+class DocumentWithContent(DocumentInfo, ContentsNote):
+    content: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Contents:
     """What is said about a file's contents, and the contents if they can be shown."""
 
-    about: JsonObject
+    about: ContentsNote
     shown: str | Image | None = None
 
 
@@ -42,14 +62,14 @@ async def get_document_info(
     path: Path,
     include_content: bool = False,
     max_content: MaxContent = DEFAULT_CONTENT,
-) -> Reply[dict[str, Any]]:
+) -> Reply[DocumentInfo | DocumentWithContent]:
     """What is known of a file or folder; with include_content also its text, or the picture it is."""
     checked = files.path(path)
     connected = await files.notebooks.connected(call)
     documents = connected.found.jupyter.documents
     info = await documents.stat(checked)
     kept_as = await format_of(documents, checked, info)
-    about: JsonObject = {
+    about: DocumentInfo = {
         **described(info, await documents.pages()),
         "format": kept_as,
         "mimetype": info.mime_type,
@@ -59,7 +79,8 @@ async def get_document_info(
     found = await _contents(files.notebooks, call, checked, info, kept_as, max_content)
     blocks = (compact(about), compact(found.about), *(() if found.shown is None else (found.shown,)))
     text = found.shown if isinstance(found.shown, str) else None
-    return Reply({**about, **found.about, "content": text}, blocks, max_tokens=TEXT_TOKENS + 2 * BESIDES_TOKENS)
+    whole: DocumentWithContent = {**about, **found.about, "content": text}
+    return Reply(whole, blocks, max_tokens=TEXT_TOKENS + 2 * BESIDES_TOKENS)
 
 
 async def _contents(
@@ -74,7 +95,7 @@ async def _contents(
         async with connected.rooms.notebook(NotebookPath(path.text)) as notebook:
             whole = await whole_json(notebook.view)
         text = await asyncio.to_thread(_as_text, whole)
-        more: JsonObject = {"note": "read_nb_cells reads a notebook better; pictures are left out here"}
+        note = "read_nb_cells reads a notebook better; pictures are left out here"
     elif kept_as == "text":
         try:
             async with connected.rooms.document(path) as document:
@@ -82,17 +103,22 @@ async def _contents(
         except NotText:
             # A large file is judged by its name at first.
             return await _binary(notebooks, call, path, info)
-        more = {}
+        note = None
     else:
         return await _binary(notebooks, call, path, info)
     part = await off_the_loop(len(text), excerpt, text, 0, len(text), most, TEXT_TOKENS)
-    cut: JsonObject = {} if part.omitted is None else {"omitted": omitted(part)}
-    return _Contents({"content_length": len(text), "truncated": bool(cut), **cut, **more, **unseen(part)}, part.text)
+    cut = omitted(part)
+    about: ContentsNote = {"content_length": len(text), "truncated": cut is not None}
+    if cut is not None:
+        about["omitted"] = cut
+    if note is not None:
+        about["note"] = note
+    return _Contents({**about, **unseen(part)}, part.text)
 
 
 async def _binary(notebooks: LiveNotebooks, call: Call, path: DocPath, info: FileInfo) -> _Contents:
     note = f"not text: {info.size or 0:,} bytes of {info.mime_type or 'unknown kind'}"
-    about: JsonObject = {"content_length": info.size, "truncated": False, "note": note}
+    about: ContentsNote = {"content_length": info.size, "truncated": False, "note": note}
     if not (info.mime_type or "").startswith("image/"):
         return _Contents(about)
     documents = (await notebooks.connected(call)).found.jupyter.documents

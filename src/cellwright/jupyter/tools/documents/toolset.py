@@ -1,7 +1,7 @@
 """Toolset `documents`: text files, read and changed live together with people; and files made, moved, copied and deleted."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import Field
 
@@ -12,17 +12,19 @@ from cellwright.core.types import Call
 from cellwright.jupyter.documents.text import TextDocument, excerpt
 from cellwright.jupyter.edits.overwriting import overwrite
 from cellwright.jupyter.files.paths import NotebookPath
-from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.notebooks.notebookjson import notebook_json, with_ids
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.common import author_of, known, off_the_loop
+from cellwright.jupyter.tools.common import EditAcknowledgement, author_of, known, off_the_loop
 from cellwright.jupyter.tools.documents.common import (
     BESIDES_TOKENS,
     DEFAULT_CONTENT,
     TEXT_TOKENS,
     DocumentFiles,
+    LineEndsNote,
     MaxContent,
+    OmittedSpan,
     Path,
+    UnseenCharacters,
     line_ends,
     omitted,
     unseen,
@@ -42,6 +44,17 @@ Expect = Annotated[str | None, Field(description="revision the document must sti
 T = TypeVar("T")
 
 
+class DocumentContent(UnseenCharacters, LineEndsNote):
+    content: str
+    truncated: bool
+    content_length: int
+    path: str
+    position: int
+    omitted: OmittedSpan | None
+    revision: str
+    live: bool
+
+
 async def get_document_content(
     files: DocumentFiles,
     call: Call,
@@ -49,7 +62,7 @@ async def get_document_content(
     max_content: MaxContent = DEFAULT_CONTENT,
     position: Position = 0,
     length: Annotated[int | None, Field(ge=0, description="without it, to the end")] = None,
-) -> Reply[dict[str, Any]]:
+) -> Reply[DocumentContent]:
     """Read a text document as it is now, also unsaved edits of people; or a span of it. Where it goes on is in omitted."""
     checked = files.text_path(path, "read_nb_cells")
     async with files.text(call, checked) as document:
@@ -62,7 +75,7 @@ async def get_document_content(
             hint="give a position from 0 to that number",
         )
     part = await off_the_loop(end - position, excerpt, text, position, end, max_content, TEXT_TOKENS)
-    data: JsonObject = {
+    data: DocumentContent = {
         "content": part.text,
         "truncated": part.omitted is not None,
         "content_length": len(text),
@@ -77,6 +90,23 @@ async def get_document_content(
     return Reply(data, max_tokens=TEXT_TOKENS + BESIDES_TOKENS)
 
 
+class TextState(LineEndsNote):
+    """What an edit left: what the next one needs to know."""
+
+    content_length: int
+    revision: str
+
+
+class EditedDocument(TextState, EditAcknowledgement):
+    pass
+
+
+class EditedSpan(EditedDocument):
+    message: str
+    position: int
+    length: int
+
+
 async def insert_document_text(
     files: DocumentFiles,
     call: Call,
@@ -84,7 +114,7 @@ async def insert_document_text(
     position: Annotated[int, Field(ge=-1, description="counts Unicode characters, from 0; -1 is the end")],
     text: str,
     expect: Expect = None,
-) -> dict[str, Any]:
+) -> EditedSpan:
     """Insert text into a document that people may have open. Nothing else in it changes."""
 
     def change(view: TextDocument) -> tuple[int, int]:
@@ -99,7 +129,7 @@ async def insert_document_text(
 
 async def delete_document_text(
     files: DocumentFiles, call: Call, path: Path, position: Position, length: Length, expect: Expect = None
-) -> dict[str, Any]:
+) -> EditedSpan:
     """Delete a span of characters from a document that people may have open."""
     _, after = await _edit(
         files, call, path, lambda view: view.delete(position, length, expect=expect, author=author_of(call))
@@ -108,9 +138,13 @@ async def delete_document_text(
     return {"message": message, "position": position, "length": length, **after}
 
 
+class ReplacedSpan(EditedSpan):
+    new_length: int
+
+
 async def replace_document_text(
     files: DocumentFiles, call: Call, path: Path, position: Position, length: Length, text: str, expect: Expect = None
-) -> dict[str, Any]:
+) -> ReplacedSpan:
     """Put text in the place of a span of characters, in a document that people may have open."""
 
     def change(view: TextDocument) -> int:
@@ -122,9 +156,21 @@ async def replace_document_text(
     return {"message": message, "position": position, "length": length, "new_length": new_length, **after}
 
 
+class OverwrittenDocument(EditedDocument):
+    message: str
+    path: str
+
+
+class OverwrittenNotebook(EditAcknowledgement):
+    message: str
+    path: str
+    cell_count: int
+    changed_cells: int
+
+
 async def overwrite_document(
     files: DocumentFiles, call: Call, path: Path, content: str, expect: Expect = None
-) -> dict[str, Any]:
+) -> OverwrittenDocument | OverwrittenNotebook:
     """Make this the whole text of an existing document, or a notebook's JSON. Only what differs changes; expect guards what others type."""
     checked = files.path(path)
     if checked.is_notebook:
@@ -137,7 +183,7 @@ async def overwrite_document(
 
 async def _overwrite_notebook(
     files: DocumentFiles, call: Call, path: NotebookPath, content: str, expect: str | None
-) -> dict[str, Any]:
+) -> OverwrittenNotebook:
     if expect is not None:
         raise InvalidArgument(
             f"{path} is a notebook, which has a revision for each cell and none as a whole",
@@ -158,11 +204,11 @@ async def _overwrite_notebook(
 
 async def _edit(
     files: DocumentFiles, call: Call, path: str, change: Callable[[TextDocument], T]
-) -> tuple[T, JsonObject]:
+) -> tuple[T, EditedDocument]:
     """Make an edit: what it gave, and what the next one needs to know."""
     checked = files.text_path(path, "edit_nb_cell, or modify_nb_cells")
 
-    def edit(view: TextDocument) -> tuple[T, JsonObject]:
+    def edit(view: TextDocument) -> tuple[T, TextState]:
         made = change(view)
         # Of the text that this edit left, not of what people may type while it is on its way.
         return made, {"content_length": len(view.text), "revision": view.revision, **line_ends(view)}

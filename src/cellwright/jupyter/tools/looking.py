@@ -1,0 +1,261 @@
+"""What there is, for the toolset `notebooks`: the server, its notebooks and kernels, and what is known of one notebook."""
+
+import asyncio
+from typing import Annotated, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from cellwright.core.errors import Forbidden
+from cellwright.core.text.clean import clean
+from cellwright.core.types import Call
+from cellwright.jupyter.files.paths import DocPath, NotebookPath, folder_path, path_from_url
+from cellwright.jupyter.model import FileInfo, FileKind, FoundFile, FoundFiles, KernelSpec
+from cellwright.jupyter.port import Documents
+from cellwright.jupyter.service import Connected, LiveNotebooks
+from cellwright.jupyter.tools.common import ListAge, Path, first_of, how_old, not_all
+
+PAGE_TOKENS = 5_000
+PAGE_ENTRIES = 100
+
+
+class ServerAddress(TypedDict):
+    base_url: str
+
+
+async def get_base_url(notebooks: LiveNotebooks, call: Call) -> ServerAddress:
+    """The address of the Jupyter server."""
+    return {"base_url": (await notebooks.connected(call)).found.jupyter.documents.url}
+
+
+class PathFromUrl(ServerAddress):
+    original_url: str
+    notebook_path: str
+
+
+async def nb_path_from_url(notebooks: LiveNotebooks, call: Call, url: str) -> PathFromUrl:
+    """The notebook path in a JupyterLab address that a person copied from the browser."""
+    base_url = (await notebooks.connected(call)).found.jupyter.documents.url
+    return {"original_url": url, "base_url": base_url, "notebook_path": path_from_url(url, base_url).text}
+
+
+class ListedNotebook(TypedDict):
+    path: str
+    name: str
+    last_modified: str
+    created: str
+    size: int | None
+    writable: bool
+    url: str | None
+
+
+class ListRemarks(ListAge, total=False):
+    note: str
+
+
+class NotebookList(ListRemarks):
+    notebooks: list[ListedNotebook]
+    total: int | None
+    """None where nobody knows how many there are."""
+    next_offset: int | None
+
+
+class BriefNotebook(TypedDict):
+    path: str
+    size: int | None
+    last_modified: str
+
+
+class BriefNotebooks(ListRemarks, total=False):
+    """A list without what is empty: a key that is missing says the same for less."""
+
+    notebooks: list[BriefNotebook]
+    total: int
+    next_offset: int
+
+
+class BriefNotebookList(BriefNotebooks):
+    url_of: str
+
+
+async def list_nbs(
+    notebooks: LiveNotebooks,
+    call: Call,
+    path: str = "",
+    offset: Annotated[int, Field(ge=0)] = 0,
+    brief: Annotated[bool, Field(description="only paths, sizes and times")] = False,
+    refresh: Annotated[bool, Field(description="ask the server anew: age_seconds tells how old the list is")] = False,
+) -> NotebookList | BriefNotebookList:
+    """Notebooks below a folder, recursively, by paths from the server's root. A long list has pages: go on with next_offset."""
+    connected = await notebooks.connected(call)
+    documents = connected.found.jupyter.documents
+    listing = await documents.listing(folder_path(path or connected.found.folder), ".ipynb", refresh=refresh)
+    listed = listing.files
+    pages = await documents.pages()
+    found = await documents.describe(listed[offset : offset + PAGE_ENTRIES])
+    total = len(listed) if listed.complete else None
+    remarks: ListRemarks = {**how_old(listing)}
+    if not listed.complete:
+        remarks["note"] = listing.cut or not_all(path)
+    if brief:
+        short = first_of(map(_brief, found), PAGE_TOKENS)
+        following = _following(offset + len(short), listed)
+        return {**_brief_list(short, total, remarks, following), "url_of": _url_of(pages)}
+    page = first_of((_listed(info, pages) for info in found), PAGE_TOKENS)
+    return {
+        "notebooks": page,
+        "total": total,
+        **remarks,
+        "next_offset": _following(offset + len(page), listed),
+    }
+
+
+def _brief_list(
+    page: list[BriefNotebook], total: int | None, remarks: ListRemarks, following: int | None
+) -> BriefNotebooks:
+    made: BriefNotebooks = {}
+    if page:
+        made["notebooks"] = page
+    if total is not None:
+        made["total"] = total
+    made = {**made, **remarks}
+    if following is not None:
+        made["next_offset"] = following
+    return made
+
+
+def _following(offset: int, listed: FoundFiles) -> int | None:
+    return offset if offset < len(listed) else None
+
+
+def _brief(info: FileInfo) -> BriefNotebook:
+    return {"path": info.path, "size": info.size, "last_modified": info.last_modified.isoformat(timespec="seconds")}
+
+
+def _url_of(pages: str | None) -> str:
+    return f"{pages}/PATH" if pages else "this server shows no pages"
+
+
+def _listed(info: FileInfo, pages: str | None) -> ListedNotebook:
+    return {
+        "path": info.path,
+        "name": info.name,
+        "last_modified": info.last_modified.isoformat(),
+        "created": info.created.isoformat(),
+        "size": info.size,
+        "writable": info.writable,
+        "url": f"{pages}/{DocPath(info.path).quoted}" if pages else None,
+    }
+
+
+class KernelState(TypedDict):
+    name: str
+    id: str
+    state: str
+
+
+class NotebookKernel(TypedDict):
+    """The notebook's kernel, None if it has none; who may not know that is told so."""
+
+    kernel: KernelState | None
+    kernel_note: NotRequired[str]
+
+
+class NotebookStat(NotebookKernel):
+    path: str
+    cell_count: int
+    last_modified: str
+    live: bool
+    people: list[str]
+    outline: NotRequired[list[str]]
+    next_offset: NotRequired[int | None]
+
+
+async def get_nb_stat(
+    notebooks: LiveNotebooks,
+    call: Call,
+    path: Path,
+    outline: bool = False,
+    offset: Annotated[int, Field(ge=0, description="first cell of the outline")] = 0,
+) -> NotebookStat:
+    """Cell count, kernel, people. With outline: a line per cell (index, id, kind, first line); go on with next_offset. Starts nothing."""
+    checked = NotebookPath(path)
+    connected = await notebooks.connected(call)
+    jupyter = connected.found.jupyter
+    info, kernel = await asyncio.gather(_info(jupyter.documents, checked), _kernel_of(connected, checked))
+    async with connected.rooms.notebook(checked) as document:
+        page = document.view.outline_page(offset) if outline else None
+        stat: NotebookStat = {
+            "path": checked.text,
+            "cell_count": document.view.cell_count,
+            "last_modified": info.last_modified.isoformat(),
+            **kernel,
+            "live": document.live,
+            "people": list(document.others),
+        }
+    if page is not None:
+        stat["outline"] = list(page.lines)
+        stat["next_offset"] = page.next_offset
+    return stat
+
+
+async def _info(documents: Documents, path: NotebookPath) -> FileInfo:
+    """From the disk where that is possible, which is a tenth of the server's work for an answer."""
+    described = await documents.describe([FoundFile(path.text, FileKind.NOTEBOOK)])
+    return described[0] if described else await documents.stat(path)
+
+
+async def _kernel_of(connected: Connected, path: NotebookPath) -> NotebookKernel:
+    try:
+        session = await connected.found.jupyter.kernels.session_of(path)
+    except Forbidden as denied:
+        return {"kernel": None, "kernel_note": f"whether it has one is not shown: {denied.message}"}
+    kernel = session.kernel if session else None
+    if kernel is None:
+        return {"kernel": None}
+    return {"kernel": {"name": kernel.name, "id": kernel.id, "state": connected.kernels.state_of(kernel)}}
+
+
+KernelKind = TypedDict(
+    "KernelKind",
+    {
+        "name": str,
+        "display_name": str,
+        "language": str,
+        "path": str,
+        "default": bool,
+        "from": str,
+        "interpreter": NotRequired[str],
+        "version": NotRequired[str],
+    },
+)
+
+
+class KernelKinds(TypedDict):
+    kernels: list[KernelKind]
+    unusable: NotRequired[list[str]]
+
+
+async def list_available_kernels(notebooks: LiveNotebooks, call: Call) -> KernelKinds:
+    """Kernels that can be started: language, interpreter and where it comes from. A notebook that names none runs in the default."""
+    specs = await (await notebooks.connected(call)).found.jupyter.kernels.specs()
+    listed: KernelKinds = {"kernels": [_spec(spec) for spec in specs]}
+    if unusable := await notebooks.unusable_environments(call):
+        listed["unusable"] = [clean(reason).text for reason in unusable]
+    return listed
+
+
+def _spec(spec: KernelSpec) -> KernelKind:
+    shown: KernelKind = {
+        "name": spec.name,
+        "display_name": clean(spec.display_name).text,
+        "language": clean(spec.language).text,
+        "path": clean(next(iter(spec.resources.values()), "").rpartition("/")[0]).text,
+        "default": spec.is_default,
+        "from": clean(spec.origin).text or "installed for Jupyter",
+    }
+    if spec.interpreter:
+        shown["interpreter"] = clean(spec.interpreter).text
+    if spec.version:
+        shown["version"] = clean(spec.version).text
+    return shown

@@ -1,0 +1,163 @@
+"""`read_nb_cells`: cells as they are now, as many as an answer holds."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Generic, Literal, NotRequired, TypeVar
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from cellwright.core.text.budget import estimate_tokens
+from cellwright.core.toolset import Image, Reply
+from cellwright.core.types import Call
+from cellwright.jupyter.files.paths import NotebookPath
+from cellwright.jupyter.kernels.images import Fitted
+from cellwright.jupyter.model import LiveCell
+from cellwright.jupyter.notebooks.cellreadings import CellDigest, CellReading, digest_cell, shape_cell
+from cellwright.jupyter.notebooks.shapes import MAX_PICTURES
+from cellwright.jupyter.notebooks.whole import read_cell
+from cellwright.jupyter.service import LiveNotebooks
+from cellwright.jupyter.tools.common import Path, Range, compact, content_of, off_the_loop, weight
+from cellwright.notebook.addressing import runs_of
+
+PAGE_TOKENS = 5_000
+NEXT_RANGES = 50
+MAX_MAX_CELL_DATA = 1_000_000
+
+C = TypeVar("C")
+
+
+class IndexSpan(TypedDict):
+    start: int
+    end: int
+
+
+class RestOfCells(TypedDict):
+    """How to ask for the rest, and for nothing else."""
+
+    ranges: list[IndexSpan]
+    left_out: int
+    then: NotRequired[str]
+
+
+class RestIfAny(TypedDict, total=False):
+    next: RestOfCells
+
+
+class NotebookReading(RestIfAny):
+    path: str
+    cells: list[CellReading]
+    truncated: bool
+    max_cell_data: int
+    live: bool
+
+
+class NotebookDigest(RestIfAny):
+    path: str
+    cells: list[CellDigest]
+    truncated: bool
+    live: NotRequired[Literal[False]]
+
+
+async def read_nb_cells(
+    notebooks: LiveNotebooks,
+    call: Call,
+    path: Path,
+    ranges: list[Range] | None = None,
+    max_cell_data: Annotated[int, Field(alias="maxCellData", ge=1, le=MAX_MAX_CELL_DATA)] = 2_048,
+    outputs: Annotated[
+        Literal["full", "summary", "none"], Field(description="summary and none leave out what is empty")
+    ] = "full",
+) -> Reply[NotebookReading | NotebookDigest]:
+    """Read cells as they are now, also unsaved edits of people. Long sources and outputs are cut to maxCellData; pictures are shown."""
+    checked = NotebookPath(path)
+    if outputs != "full":
+        return Reply(await _digest(notebooks, call, checked, ranges, max_cell_data, outputs=outputs == "summary"))
+    data, pictures = await whole_cells(notebooks, call, checked, ranges, max_cell_data)
+    return Reply(data, content_of(pictures))
+
+
+async def whole_cells(
+    notebooks: LiveNotebooks, call: Call, path: NotebookPath, ranges: list[Range] | None, limit: int
+) -> tuple[NotebookReading, list[Image]]:
+    """Cells with their outputs, and the pictures in them."""
+
+    def shape(cell: LiveCell, fitted: Mapping[str, Fitted], room: int) -> tuple[CellReading, list[Image]]:
+        return shape_cell(cell, path, limit, fitted, room)
+
+    page = await _page(notebooks, call, path, ranges, MAX_PICTURES, shape)
+    cut = any(cell["truncated"]["source"] or any(cell["truncated"]["outputs"]) for cell in page.cells)
+    reading: NotebookReading = {
+        "path": path.text,
+        "cells": page.cells,
+        "truncated": bool(page.left) or cut,
+        "max_cell_data": limit,
+        "live": page.live,
+        **_rest(page.left),
+    }
+    return reading, page.pictures
+
+
+async def _digest(
+    notebooks: LiveNotebooks, call: Call, path: NotebookPath, ranges: list[Range] | None, limit: int, *, outputs: bool
+) -> NotebookDigest:
+    def shape(cell: LiveCell, _fitted: Mapping[str, Fitted], _room: int) -> tuple[CellDigest, list[Image]]:
+        return digest_cell(cell, limit, outputs=outputs), []
+
+    page = await _page(notebooks, call, path, ranges, 0, shape)
+    digest: NotebookDigest = {
+        "path": path.text,
+        "cells": page.cells,
+        "truncated": bool(page.left) or any("truncated" in cell for cell in page.cells),
+    }
+    if not page.live:
+        digest["live"] = False
+    return {**digest, **_rest(page.left)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Page(Generic[C]):
+    """The first of the cells that were asked for, and the indexes of those that are left."""
+
+    cells: list[C]
+    pictures: list[Image]
+    left: Sequence[int]
+    live: bool
+
+
+async def _page(
+    notebooks: LiveNotebooks,
+    call: Call,
+    path: NotebookPath,
+    ranges: list[Range] | None,
+    most_pictures: int,
+    shape: Callable[[LiveCell, Mapping[str, Fitted], int], tuple[C, list[Image]]],
+) -> _Page[C]:
+    cells: list[C] = []
+    pictures: list[Image] = []
+    async with notebooks.open(call, path) as document:
+        view = document.view
+        wanted = list(range(view.cell_count)) if ranges is None else view.resolve([one.checked() for one in ranges])
+        left = PAGE_TOKENS
+        for index in wanted:
+            cell = await read_cell(view, index)
+            size = len(cell.source) + weight(cell.outputs)
+            room = most_pictures - len(pictures)
+            fitted = await notebooks.pictures.in_outputs(cell.outputs, room, call.principal.id)
+            made, shown = await off_the_loop(size, shape, cell, fitted, room)
+            left -= estimate_tokens(compact(made))
+            if left < 0 and cells:
+                break
+            cells.append(made)
+            pictures += shown
+        return _Page(cells, pictures, wanted[len(cells) :], document.live)
+
+
+def _rest(left: Sequence[int]) -> RestIfAny:
+    if not left:
+        return {}
+    ranges: list[IndexSpan] = [{"start": start, "end": end} for start, end in runs_of(left)]
+    rest: RestOfCells = {"ranges": ranges[:NEXT_RANGES], "left_out": len(left)}
+    if len(ranges) > NEXT_RANGES:
+        rest["then"] = f"what you asked for from cell {ranges[NEXT_RANGES]['start']} on"
+    return {"next": rest}
