@@ -26,6 +26,7 @@ from typing import Any, cast
 
 import pytest
 from jupyter_server.serverapp import ServerApp
+from pydantic import TypeAdapter
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
@@ -290,8 +291,8 @@ def test_answers_look_as_the_tool_gives_them(snippet: Snippet, tool: str) -> Non
     made = make_workspace(Settings(toolsets=("all",)), "stdio")
     (offered,) = [one for one in made.catalogue.offered(local_user()) if one.name == tool]
     shown = json.loads(snippet.text)
-    offered.signature.result.validate_json(json.dumps(shown), strict=True)
-    whole = offered.signature.result.json_schema(mode="serialization")
+    TypeAdapter(offered.signature.returns).validate_json(json.dumps(shown), strict=True)
+    whole = TypeAdapter(offered.signature.returns).json_schema(mode="serialization")
     assert unknown_keys(shown, whole, whole.get("$defs", {})) == []
 
 

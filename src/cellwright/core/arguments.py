@@ -18,7 +18,6 @@ from pydantic import (
     ConfigDict,
     Field,
     RootModel,
-    TypeAdapter,
     ValidationError,
     create_model,
 )
@@ -61,10 +60,6 @@ class Signature:
         """What a client is told. The check is stricter in one way, and takes a null for what may be left out."""
         schema = compact_schema(self.model.model_json_schema(by_alias=True))
         return {"additionalProperties": False, **cast("dict[str, Any]", _told(schema))}
-
-    @cached_property
-    def result(self) -> TypeAdapter[Any]:
-        return TypeAdapter(self.returns)
 
     @cached_property
     def output_schema(self) -> dict[str, Any] | None:

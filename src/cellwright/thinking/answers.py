@@ -4,7 +4,7 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from cellwright.thinking.model import JsonObject
+from cellwright.notebook.shown import ShownOutput
 from cellwright.thinking.reading import ProblemRecord
 
 
@@ -44,7 +44,7 @@ class ThinkingCellReading(CellIdentity):
     source: str
     status: str
     executionCount: int | None
-    outputs: list[JsonObject]
+    outputs: list[ShownOutput]
     truncated: bool
     hiddenCharactersRemoved: NotRequired[int]
 
@@ -108,7 +108,7 @@ class RanCell(TypedDict):
 
 
 class RunResult(RanCell):
-    outputs: list[JsonObject]
+    outputs: list[ShownOutput]
     truncated: bool
 
 

@@ -62,12 +62,12 @@ async def test_a_large_result_keeps_nobody_waiting() -> None:
     ],
 )
 def test_what_is_large_is_known_before_it_is_cut(result: object, large: bool) -> None:
-    assert write_result(result, signature_of(novel)).is_large is large
+    assert write_result(result).is_large is large
 
 
 def _answered(result: object, tokens: int) -> Answer:
     signature = signature_of(novel)
-    return answer_result(write_result(result, signature), signature, tokens)
+    return answer_result(write_result(result), signature, tokens)
 
 
 @requirement("web:activity")

@@ -213,7 +213,7 @@ async def test_results_are_clean_and_within_the_budget(opened: Open, root: Path)
     assert "\x1b" not in shown
     assert not any(0xE0000 <= ord(letter) <= 0xE007F for letter in shown)
     signature = signature_of(search_workspace)
-    whole = answer_result(write_result(answer, signature), signature, DEFAULT_TOKENS)
+    whole = answer_result(write_result(answer), signature, DEFAULT_TOKENS)
     assert whole.meta == {}
 
 

@@ -171,7 +171,7 @@ def assert_flags_true(cell: dict[str, Any], original: list[str]) -> bool:
     st.integers(MINIMUM_TOKENS, 6_000),
 )
 def test_flags_say_what_is_missing_whoever_cut_it(texts: list[list[str]], limit: int, tokens: int) -> None:
-    answer = answer_result(write_result(cells_of(texts, limit), SIGNATURE), SIGNATURE, tokens)
+    answer = answer_result(write_result(cells_of(texts, limit)), SIGNATURE, tokens)
     assert isinstance(answer.content[0], str)
     shown: Any = json.loads(answer.content[0])
     assume(not isinstance(shown, str))
@@ -190,7 +190,7 @@ def test_flags_say_what_is_missing_whoever_cut_it(texts: list[list[str]], limit:
 def test_a_flag_is_set_where_only_the_budget_cuts_and_the_text_beside_pictures_is_whole_json() -> None:
     data = {"results": [{"text": LINE * 3_000, "truncated": False}, {"text": "short", "truncated": False}]}
     reply = Reply(data, (DataAsText(), Image(b"picture", "image/png")))
-    answer = answer_result(write_result(reply, SIGNATURE), SIGNATURE, 1_000)
+    answer = answer_result(write_result(reply), SIGNATURE, 1_000)
     text, picture = answer.content
     assert isinstance(text, str)
     assert isinstance(picture, Image)

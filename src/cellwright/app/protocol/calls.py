@@ -82,7 +82,7 @@ class ToolCalls:
         return answer
 
     async def _answer(self, result: object, offered: OfferedTool) -> Answer:
-        whole = write_result(result, offered.signature)
+        whole = write_result(result)
 
         def make() -> Answer:
             return answer_result(whole, offered.signature, self._result_tokens)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from pydantic_core import to_json
+from pydantic_core import to_json, to_jsonable_python
 
 from cellwright.core.arguments import Signature
 from cellwright.core.errors import CellwrightError
@@ -51,10 +51,10 @@ class WholeResult:
         return len(self.text) + content_characters > LARGE_CHARACTERS
 
 
-def write_result(result: object, signature: Signature) -> WholeResult:
+def write_result(result: object) -> WholeResult:
     """The result as JSON. Invisible characters are made visible here, before it is measured and cut."""
     reply = cast("Reply[object]", result) if isinstance(result, Reply) else Reply(result)
-    data = signature.result.dump_python(reply.data, mode="json", by_alias=True)
+    data = to_jsonable_python(reply.data)
     text = _text(data)
     if may_hide(text) or isinstance(data, str):
         data = shown(data)
