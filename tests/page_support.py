@@ -13,7 +13,7 @@ from playwright.async_api import Browser, Page, expect
 from jupyter_support import JupyterProcess
 from support import TOKEN, HttpServer, free_port, http_server
 
-PATIENCE = 30_000
+PATIENCE = 60_000
 BODIES = ".source-box > *"
 """What stands in for each cell once it is filled."""
 RECORD = """

@@ -34,10 +34,11 @@ from mcp import Client, MCPError
 
 from jupyter_support import JupyterProcess, sources_on_disk
 from notebook_agent import Relay
-from support import HttpServer, http_client, until
+from support import HttpServer, http_client, until, wait_until
 
 MARK = re.compile(r"\bmark-\w+-\d+\b")
 DISK_MEGABYTES = 256
+DISK_SECONDS = 60.0
 HALT_SECONDS = 20.0
 """How long Jupyter is stopped, as a machine that is put to sleep would stop it."""
 FULL_SECONDS = 6.0
@@ -393,7 +394,17 @@ def small_disk(folder: Path) -> Generator[Path]:
     try:
         yield folder
     finally:
-        subprocess.run(["umount", str(folder)], check=True)
+        try:
+            # Whoever was killed with a file open there may take a moment to be gone.
+            wait_until(lambda: _unmounts(folder), "nobody uses the disk any more", DISK_SECONDS)
+        except AssertionError:
+            # Not left behind on the machine, whoever still uses it.
+            subprocess.run(["umount", "--lazy", str(folder)], check=True)
+            raise
+
+
+def _unmounts(folder: Path) -> bool:
+    return subprocess.run(["umount", str(folder)], capture_output=True, check=False).returncode == 0
 
 
 def may_mount() -> bool:

@@ -24,7 +24,7 @@ from jupyter_support import JupyterServer, write_notebook
 from memory_support import BACK, Memory
 from notebook_agent import Agent, agent_of, in_front_of
 from requirements import requirement
-from support import HttpServer
+from support import PATIENT_SECONDS, HttpServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.alone]
 log = logging.getLogger(__name__)
@@ -223,7 +223,7 @@ async def tried(
         await costs.quiet()
         again, spent = await _sent(costs, what, sizes, call)
         faults += again
-    async with httpx2.AsyncClient() as http:
+    async with httpx2.AsyncClient(timeout=PATIENT_SECONDS) as http:
         assert (await http.get(f"{server.base}/health")).status_code == 200
     return [*faults, *_too_steep(what, sizes, spent)]
 

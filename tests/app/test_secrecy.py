@@ -27,7 +27,7 @@ from cellwright.core.secrecy import is_secret
 from cellwright.core.types import ALL_SCOPES, Call, Principal, Scope, Secret
 from cellwright.jupyter.files.paths import DocPath
 from requirements import requirement
-from support import http_client, http_server, stop
+from support import PATIENT_SECONDS, http_client, http_server, stop
 
 pytestmark = pytest.mark.anyio
 
@@ -334,7 +334,9 @@ def test_counts_of_everybodys_calls_are_for_the_operator(tmp_path: Path) -> None
     with http_server(tmp_path) as running:
         for scopes, status in (("read,write,run", 403), ("admin", 200)):
             token = made_token(tmp_path / "state", scopes, scopes)
-            answer = httpx2.get(f"{running.base}/metrics", headers={"Authorization": f"Bearer {token}"})
+            answer = httpx2.get(
+                f"{running.base}/metrics", headers={"Authorization": f"Bearer {token}"}, timeout=PATIENT_SECONDS
+            )
             assert answer.status_code == status
 
 

@@ -17,7 +17,7 @@ from mcp import Client, MCPError
 
 from cellwright.app.cli.main import main
 from requirements import requirement
-from support import HttpServer, clean_environ, http_client, http_server
+from support import PATIENT_SECONDS, HttpServer, clean_environ, http_client, http_server
 
 pytestmark = pytest.mark.anyio
 FLAGS = (
@@ -104,7 +104,9 @@ async def test_an_agent_finds_its_way(server: HttpServer, mode: str) -> None:
         assert re.search(r"- \*\*Tool Calls:\*\* \d+\n- \*\*Discoveries:\*\* \d+\n", session)
         recent = await text_of(client, "context://sessions/recent?limit=1")
         assert recent.startswith("# Recent Sessions (1)\n\n## Session ")
-        shown = httpx2.get(f"{server.base}/api/project", headers=server.headers).json()["sessions"]
+        shown = httpx2.get(f"{server.base}/api/project", headers=server.headers, timeout=PATIENT_SECONDS).json()[
+            "sessions"
+        ]
         assert book["uri"] in {thing["uri"] for one in shown for thing in one["touched"]}
         listed = {str(one.uri) for one in (await client.list_resources()).resources}
         assert {"context://project/overview", "context://session/current", "context://module/dogs"} <= listed

@@ -71,6 +71,7 @@ async def test_a_person_and_an_agent_in_the_same_notebook(
 
         launched = await playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
         page = await launched.new_page(viewport={"width": 1200, "height": 900})
+        page.set_default_timeout(PATIENCE)
         await page.goto(f"{lab.url}/lab/tree/shared.ipynb?token={lab.token}", timeout=PATIENCE)
         await expect(editor(page, 0)).to_contain_text("omega = 9", timeout=PATIENCE)
 

@@ -19,7 +19,7 @@ from cellwright.core.types import Scope
 from jupyter_support import JupyterProcess, JupyterServer, person_in, write_notebook
 from notebook_agent import Agent, Relay, agent_of, in_front_of
 from requirements import requirement
-from support import TOKEN, HttpServer, http_client, http_server, until
+from support import PATIENT_SECONDS, TOKEN, HttpServer, http_client, http_server, until
 from web_support import FROM_PAGE, Visitor, visitor
 
 pytestmark = pytest.mark.anyio
@@ -78,7 +78,7 @@ def other_token(server: HttpServer, *scopes: Scope) -> str:
 @requirement("web:open-files")
 @pytest.mark.parametrize("path", ["", "static/page.css", "static/page.js", "static/cells.js"])
 async def test_the_pages_own_files_are_open_and_guarded_by_headers(door: HttpServer, path: str) -> None:
-    answer = httpx2.get(f"{door.base}/{path}")
+    answer = httpx2.get(f"{door.base}/{path}", timeout=PATIENT_SECONDS)
     assert answer.status_code == 200
     assert door.token not in answer.text
     policy = answer.headers["content-security-policy"]
@@ -90,23 +90,33 @@ async def test_the_pages_own_files_are_open_and_guarded_by_headers(door: HttpSer
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["cross-origin-opener-policy"] == "same-origin"
     assert answer.headers["cross-origin-resource-policy"] == "same-origin"
-    again = httpx2.get(f"{door.base}/{path}", headers={"If-None-Match": answer.headers["etag"]})
+    again = httpx2.get(
+        f"{door.base}/{path}", headers={"If-None-Match": answer.headers["etag"]}, timeout=PATIENT_SECONDS
+    )
     assert (again.status_code, again.content) == (304, b"")
 
 
 @requirement("web:no-redirect")
 async def test_nothing_in_a_request_decides_where_a_browser_goes(door: HttpServer) -> None:
     for path in ("?next=//evil.example", "?next=https://evil.example", "//evil.example"):
-        assert "location" not in httpx2.get(f"{door.base}/{path}", follow_redirects=False).headers
+        assert (
+            "location" not in httpx2.get(f"{door.base}/{path}", follow_redirects=False, timeout=PATIENT_SECONDS).headers
+        )
     for uri in ("//evil.example", "https://evil.example/x.ipynb", "jupyter://https:%2F%2Fevil.example/x.ipynb"):
-        answer = httpx2.get(f"{door.base}/api/lab", params={"uri": uri}, headers=door.headers, follow_redirects=False)
+        answer = httpx2.get(
+            f"{door.base}/api/lab",
+            params={"uri": uri},
+            headers=door.headers,
+            follow_redirects=False,
+            timeout=PATIENT_SECONDS,
+        )
         assert answer.status_code in {400, 404}, uri
         assert "location" not in answer.headers
 
 
 @requirement("web:cookie:flags")
 async def test_a_token_is_exchanged_for_a_cookie_that_scripts_cannot_read(door: HttpServer) -> None:
-    entered = httpx2.post(f"{door.base}/api/enter", json={}, headers=door.headers)
+    entered = httpx2.post(f"{door.base}/api/enter", json={}, headers=door.headers, timeout=PATIENT_SECONDS)
     assert entered.status_code == 204
     cookie = entered.headers["set-cookie"]
     assert cookie.startswith(f"cellwright-{door.port}=")
@@ -115,7 +125,12 @@ async def test_a_token_is_exchanged_for_a_cookie_that_scripts_cannot_read(door: 
     assert "Secure" not in flags
     assert door.token not in cookie
     behind_tls = {**door.headers, "Origin": f"https://127.0.0.1:{door.port}"}
-    assert "; Secure" in httpx2.post(f"{door.base}/api/enter", json={}, headers=behind_tls).headers["set-cookie"]
+    assert (
+        "; Secure"
+        in httpx2.post(f"{door.base}/api/enter", json={}, headers=behind_tls, timeout=PATIENT_SECONDS).headers[
+            "set-cookie"
+        ]
+    )
 
 
 @requirement("web:cookie:only-here")
@@ -127,7 +142,7 @@ async def test_a_cookie_lets_in_to_the_page_and_nowhere_else(door: HttpServer) -
         for path in ("mcp", "api/enter"):
             answer = await person.http.post(path, json=listing, headers=FROM_PAGE)
             assert answer.status_code == 401, path
-    async with httpx2.AsyncClient(base_url=door.base) as stranger:
+    async with httpx2.AsyncClient(base_url=door.base, timeout=PATIENT_SECONDS) as stranger:
         for path in ("/api/state", "/api/things", "/api/events", "/api/document", "/api/frame", "/api/project"):
             assert (await stranger.get(path)).status_code == 401, path
             made_up = {"Cookie": f"cellwright-{door.port}=made-up"}
@@ -185,7 +200,7 @@ async def test_leaving_ends_the_visit(door: HttpServer) -> None:
 
 @requirement("web:wrong-tokens")
 async def test_guessing_tokens_is_slowed_down(door: HttpServer) -> None:
-    async with httpx2.AsyncClient(base_url=door.base) as http:
+    async with httpx2.AsyncClient(base_url=door.base, timeout=PATIENT_SECONDS) as http:
 
         async def guess(n: int) -> int:
             return (await http.post("/api/enter", json={}, headers={"Authorization": f"Bearer wrong-{n}"})).status_code
@@ -198,8 +213,10 @@ async def test_guessing_tokens_is_slowed_down(door: HttpServer) -> None:
 async def test_the_page_can_be_switched_off(tmp_path: Path) -> None:
     with http_server(tmp_path, "--no-page") as server:
         for path in ("", "static/page.js", "api/state"):
-            assert httpx2.get(f"{server.base}/{path}", headers=server.headers).status_code == 404, path
-        assert httpx2.get(f"{server.base}/health").status_code == 200
+            assert (
+                httpx2.get(f"{server.base}/{path}", headers=server.headers, timeout=PATIENT_SECONDS).status_code == 404
+            ), path
+        assert httpx2.get(f"{server.base}/health", timeout=PATIENT_SECONDS).status_code == 200
 
 
 @requirement("web:malformed")
@@ -550,7 +567,7 @@ async def test_what_runs_is_shown_and_can_be_cancelled_by_its_owner(
         (cell,) = (await person.document(uri))["cells"]
         for path in ("api/things", "api/activity", "api/project", "api/state"):
             await person.get(path)
-        kernels = httpx2.get(f"{jupyter.url}/api/sessions", headers=headers).json()
+        kernels = httpx2.get(f"{jupyter.url}/api/sessions", headers=headers, timeout=PATIENT_SECONDS).json()
         assert [one for one in kernels if one["path"] == "run.ipynb"] == [], "looking has started nothing"
         await agent("execute_nb_cells", path="run.ipynb", ranges=[{"id": cell["id"]}], timeout=0)
         await stream.until(lambda one: any(e.data["state"] == "running" for e in one.named("run")), "the run")

@@ -15,7 +15,7 @@ from cellwright.app.cli.main import CLIENTS, make_parser
 from cellwright.app.clients import catalogue as clients
 from cellwright.app.settings import SPECS
 from requirements import requirement
-from support import TOKEN, clean_environ, free_port, http_client, http_server, stop
+from support import PATIENT_SECONDS, TOKEN, clean_environ, free_port, http_client, http_server, stop
 
 
 def cellwright(
@@ -142,7 +142,7 @@ def test_a_public_address_needs_a_token(host: str, tmp_path: Path) -> None:
 def test_a_public_address_with_a_token_of_its_own_serves(tmp_path: Path) -> None:
     cellwright("token", "create", "x", "--state-dir", str(tmp_path / "state"))
     with http_server(tmp_path, "--host", "0.0.0.0", token="") as server:
-        assert httpx2.get(f"{server.base}/health").status_code == 200
+        assert httpx2.get(f"{server.base}/health", timeout=PATIENT_SECONDS).status_code == 200
 
 
 @requirement("cli:serve-token")
@@ -152,9 +152,11 @@ def test_a_loopback_server_keeps_the_token_it_made(tmp_path: Path) -> None:
     for _ in range(2):
         with http_server(tmp_path, token="") as server:
             kept = (tmp_path / "state" / "serve-token").read_text(encoding="utf-8").strip()
-            answer = httpx2.get(f"{server.base}/metrics", headers={"Authorization": f"Bearer {kept}"})
+            answer = httpx2.get(
+                f"{server.base}/metrics", headers={"Authorization": f"Bearer {kept}"}, timeout=PATIENT_SECONDS
+            )
             statuses.append(answer.status_code)
-            assert httpx2.get(f"{server.base}/metrics").status_code == 401
+            assert httpx2.get(f"{server.base}/metrics", timeout=PATIENT_SECONDS).status_code == 401
     assert statuses == [200, 200]
     assert stat.S_IMODE((tmp_path / "state" / "serve-token").stat().st_mode) == 0o600
     assert all(kept not in log.read_text(encoding="utf-8") for log in tmp_path.glob("*.log"))
@@ -244,7 +246,7 @@ def test_serving_prints_a_snippet_that_works(tmp_path: Path) -> None:
                 break
         entry = json.loads(text[text.index("{") : text.rindex("}") + 1])["mcpServers"]["cellwright"]
         metrics = entry["url"].removesuffix("/mcp") + "/metrics"
-        assert httpx2.get(metrics, headers=entry["headers"]).status_code == 200
+        assert httpx2.get(metrics, headers=entry["headers"], timeout=PATIENT_SECONDS).status_code == 200
         assert os.fspath(tmp_path / "root") in text
     finally:
         stop(process)

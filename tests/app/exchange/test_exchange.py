@@ -17,7 +17,7 @@ from cellwright.notebook.formats import ipynb, md, native, srcmd
 from jupyter_support import JupyterProcess, JupyterServer, person_in, write_notebook
 from notebook_agent import Agent, agent_of, in_front_of
 from requirements import requirement
-from support import HttpServer, http_client
+from support import PATIENT_SECONDS, HttpServer, http_client
 
 pytestmark = pytest.mark.anyio
 
@@ -349,6 +349,7 @@ async def test_a_reader_exports_and_does_not_write_and_sees_only_their_own(
             "method": "tools/call",
             "params": {"name": "import_notebook", "arguments": {"content": "x", "into": "refused.ipynb"}},
         },
+        timeout=PATIENT_SECONDS,
     )
     assert answer.status_code == 403
     assert not (jupyter.root / "refused.ipynb").exists()

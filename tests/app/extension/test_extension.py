@@ -17,7 +17,7 @@ from mcp import MCPError
 from extension_support import INITIALIZE, USERS, ExtensionProcess, agent, bearer, handshake, modern, post
 from jupyter_support import person_in, write_notebook
 from requirements import requirement
-from support import until
+from support import PATIENT_SECONDS, until
 
 ERAS = ["auto", "legacy"]
 Start = Callable[..., ExtensionProcess]
@@ -151,7 +151,7 @@ def refusal(answer: httpx2.Response) -> int:
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
 def test_without_a_token_nobody_gets_in(stock: ExtensionProcess, method: str, path: str) -> None:
     for headers in ({}, bearer("wrong"), {"Origin": "http://evil.example"}):
-        answer = httpx2.request(method, f"{stock.url}{path}", headers=headers)
+        answer = httpx2.request(method, f"{stock.url}{path}", headers=headers, timeout=PATIENT_SECONDS)
         assert refusal(answer) == 401
         assert answer.headers["www-authenticate"] == 'Bearer realm="jupyter"'
 
@@ -169,7 +169,13 @@ def test_every_way_to_give_jupyters_token_works(stock: ExtensionProcess) -> None
 def test_a_token_in_the_address_is_not_taken(stock: ExtensionProcess, path: str) -> None:
     method = "GET" if path.endswith("list") else "POST"
     address = f"{stock.url}{path}?token={stock.token}"
-    answer = httpx2.request(method, address, headers=LIST["headers"], json=None if method == "GET" else LIST["json"])
+    answer = httpx2.request(
+        method,
+        address,
+        headers=LIST["headers"],
+        json=None if method == "GET" else LIST["json"],
+        timeout=PATIENT_SECONDS,
+    )
     assert refusal(answer) == 401
     assert "as a header" in answer.text
     assert "set-cookie" not in answer.headers
@@ -179,6 +185,7 @@ def test_a_token_in_the_address_is_not_taken(stock: ExtensionProcess, path: str)
             address,
             headers={**LIST["headers"], **stock.headers},
             json=None if method == "GET" else LIST["json"],
+            timeout=PATIENT_SECONDS,
         )
         assert beside.status_code == 200, "who gives it in a header is not refused for what else they wrote"
 
@@ -192,7 +199,9 @@ def test_a_token_in_the_address_is_not_written_to_the_log(stock: ExtensionProces
         # From a page that may not ask, so that it is refused wherever a token in the address is taken.
         headers = {**LIST["headers"], "Origin": "http://elsewhere.example", "Sec-Fetch-Site": "cross-site"}
         body = LIST["json"] if method == "POST" else None
-        answer = httpx2.request(method, f"{stock.url}{path}?token={token}", headers=headers, json=body)
+        answer = httpx2.request(
+            method, f"{stock.url}{path}?token={token}", headers=headers, json=body, timeout=PATIENT_SECONDS
+        )
         assert refusal(answer) in {401, 403}
     told = [line for line in stock.whole_log().splitlines() if path in line]
     assert any("?token=[secret]" in line for line in told), "Jupyter's own line"
@@ -292,7 +301,9 @@ async def test_a_stream_ends_when_its_browser_logs_out(stock: ExtensionProcess) 
 def test_a_foreign_page_or_name_is_refused_with_a_valid_token(stock: ExtensionProcess, path: str) -> None:
     method = "GET" if path.endswith("list") else "POST"
     for wrong in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Host": "evil.example"}):
-        answer = httpx2.request(method, stock.url + path, headers={**LIST["headers"], **stock.headers, **wrong})
+        answer = httpx2.request(
+            method, stock.url + path, headers={**LIST["headers"], **stock.headers, **wrong}, timeout=PATIENT_SECONDS
+        )
         assert refusal(answer) == 403
         assert "access-control-allow-origin" not in answer.headers
 
@@ -300,23 +311,31 @@ def test_a_foreign_page_or_name_is_refused_with_a_valid_token(stock: ExtensionPr
 @requirement("extension:enter:origin")
 def test_a_page_of_an_allowed_origin_may_call(hub: ExtensionProcess) -> None:
     asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization, mcp-method"}
-    may = httpx2.options(hub.mcp, headers={"Origin": ALLOWED_ORIGIN, **asks})
+    may = httpx2.options(hub.mcp, headers={"Origin": ALLOWED_ORIGIN, **asks}, timeout=PATIENT_SECONDS)
     assert (may.status_code, may.headers["access-control-allow-origin"]) == (204, ALLOWED_ORIGIN)
     assert {"authorization", "mcp-method", "mcp-name"} <= set(may.headers["access-control-allow-headers"].split(", "))
     answer = post(hub.mcp, LIST, **bearer("token-alice"), Origin=ALLOWED_ORIGIN)
     assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, ALLOWED_ORIGIN)
     assert "mcp-session-id" in answer.headers["access-control-expose-headers"]
-    assert httpx2.options(f"{hub.mcp}/tools/call", headers={"Origin": ALLOWED_ORIGIN, **asks}).status_code == 204
+    assert (
+        httpx2.options(
+            f"{hub.mcp}/tools/call", headers={"Origin": ALLOWED_ORIGIN, **asks}, timeout=PATIENT_SECONDS
+        ).status_code
+        == 204
+    )
     stranger = post(hub.mcp, LIST, Origin=ALLOWED_ORIGIN)
     assert (refusal(stranger), stranger.headers["access-control-allow-origin"]) == (401, ALLOWED_ORIGIN)
-    assert refusal(httpx2.options(hub.mcp, headers={"Origin": "https://evil.example", **asks})) == 403
+    assert (
+        refusal(httpx2.options(hub.mcp, headers={"Origin": "https://evil.example", **asks}, timeout=PATIENT_SECONDS))
+        == 403
+    )
     assert refusal(post(hub.mcp, LIST, **bearer("token-alice"), Origin="https://evil.example")) == 403
 
 
 @requirement("extension:enter:refused")
 def test_a_login_cookie_alone_is_not_enough(stock: ExtensionProcess) -> None:
     """A page of another site can make a browser send the cookie; only pages of this server know the XSRF value."""
-    with httpx2.Client() as browser:
+    with httpx2.Client(timeout=PATIENT_SECONDS) as browser:
         browser.get(f"{stock.url}/login")
         secret = browser.cookies["_xsrf"]
         browser.get(f"{stock.url}/api/status", headers=stock.headers)
@@ -331,7 +350,7 @@ def test_a_login_cookie_alone_is_not_enough(stock: ExtensionProcess) -> None:
 @requirement("extension:enter:refused")
 def test_other_methods_and_kinds_are_refused(stock: ExtensionProcess) -> None:
     for method in ("PUT", "PATCH"):
-        answer = httpx2.request(method, stock.mcp, headers=stock.headers)
+        answer = httpx2.request(method, stock.mcp, headers=stock.headers, timeout=PATIENT_SECONDS)
         assert refusal(answer) == 405
         assert answer.headers["allow"] == "GET, POST, DELETE, OPTIONS"
     assert refusal(post(stock.mcp, LIST, **stock.headers, **{"Content-Type": "text/plain"})) == 415
@@ -354,7 +373,7 @@ def test_a_body_too_large_is_refused_without_an_announcement(hub: ExtensionProce
         yield from (b" " * 10_000 for _ in range(50))
 
     headers = {**LIST["headers"], **bearer("token-alice"), "Content-Type": "application/json"}
-    assert refusal(httpx2.post(hub.mcp, content=chunks(), headers=headers)) == 413
+    assert refusal(httpx2.post(hub.mcp, content=chunks(), headers=headers, timeout=PATIENT_SECONDS)) == 413
 
 
 @requirement("extension:enter:token-stays-outside")
@@ -380,7 +399,7 @@ def test_jupyters_token_is_masked_in_results(hub: ExtensionProcess) -> None:
 @OWN_SERVER
 def test_a_jupyter_server_without_authentication_is_not_served(start: Start) -> None:
     server = start("--ServerApp.disable_check_xsrf=True", token_required=False, collaboration=False)
-    assert httpx2.get(f"{server.url}/api/status").status_code == 200
+    assert httpx2.get(f"{server.url}/api/status", timeout=PATIENT_SECONDS).status_code == 200
     answer = post(server.mcp, LIST)
     assert refusal(answer) == 403
     assert "wants a token" in answer.json()["error"]["message"]
@@ -411,7 +430,7 @@ def test_a_client_without_cookies_keeps_its_session(stock: ExtensionProcess) -> 
 @requirement("extension:who:shared-token", "extension:who:no-cookie")
 def test_the_holder_of_the_one_token_is_one_caller(stock: ExtensionProcess) -> None:
     request = modern("tools/call", name="workspace_status", arguments={})
-    with httpx2.Client(headers=stock.headers) as with_cookies:
+    with httpx2.Client(headers=stock.headers, timeout=PATIENT_SECONDS) as with_cookies:
         assert "set-cookie" not in with_cookies.post(stock.mcp, **request).headers
         assert "set-cookie" in with_cookies.get(f"{stock.url}/api/status").headers
         answers = [with_cookies.post(stock.mcp, **request) for _ in range(2)]
@@ -426,8 +445,8 @@ def test_another_users_session_does_not_exist(hub: ExtensionProcess, owner: str,
     session = session_of(hub.mcp, owner)
     assert post(hub.mcp, handshake("tools/list", session), **bearer(other)).status_code == 404
     named = {**handshake("", session)["headers"], **bearer(other)}
-    assert httpx2.delete(hub.mcp, headers=named).status_code == 404
-    with httpx2.stream("GET", hub.mcp, headers=named) as answer:
+    assert httpx2.delete(hub.mcp, headers=named, timeout=PATIENT_SECONDS).status_code == 404
+    with httpx2.stream("GET", hub.mcp, headers=named, timeout=PATIENT_SECONDS) as answer:
         assert answer.status_code == 404
     assert post(hub.mcp, handshake("tools/list", session), **bearer(owner)).status_code == 200
 
@@ -468,7 +487,7 @@ def test_a_call_beyond_the_authorizers_leave_is_refused(hub: ExtensionProcess, r
             answer = post(hub.mcp, modern("tools/call", name=tool, arguments=arguments), **bearer(token))
         else:
             body = {"tool_name": tool, "arguments": arguments}
-            answer = httpx2.post(f"{hub.mcp}/tools/call", json=body, headers=bearer(token))
+            answer = httpx2.post(f"{hub.mcp}/tools/call", json=body, headers=bearer(token), timeout=PATIENT_SECONDS)
         assert refusal(answer) == 403
         error = answer.json()["error"]
         assert "lacks the scope" in (error["message"] if route == "protocol" else error)
@@ -479,7 +498,7 @@ def test_a_call_beyond_the_authorizers_leave_is_refused(hub: ExtensionProcess, r
 
 @requirement("extension:plain:routes")
 def test_health_is_open_and_says_little(stock: ExtensionProcess) -> None:
-    answer = httpx2.get(f"{stock.mcp}/healthz")
+    answer = httpx2.get(f"{stock.mcp}/healthz", timeout=PATIENT_SECONDS)
     assert answer.status_code == 200
     assert answer.json() == {"status": "ok"}
 
@@ -487,7 +506,7 @@ def test_health_is_open_and_says_little(stock: ExtensionProcess) -> None:
 @requirement("extension:plain:routes")
 def test_plain_json_gives_what_the_protocol_gives(hub: ExtensionProcess) -> None:
     alice = bearer("token-alice")
-    listed = httpx2.get(f"{hub.mcp}/tools/list", headers=alice).json()["tools"]
+    listed = httpx2.get(f"{hub.mcp}/tools/list", headers=alice, timeout=PATIENT_SECONDS).json()["tools"]
     described = post(hub.mcp, LIST, **alice).json()["result"]["tools"]
     assert listed == [{**tool, "parameters": list(tool["inputSchema"].get("properties", {}))} for tool in described]
     for name, arguments in (
@@ -497,7 +516,7 @@ def test_plain_json_gives_what_the_protocol_gives(hub: ExtensionProcess) -> None
         ("probe_fail", {}),
     ):
         body = {"tool_name": name, "arguments": arguments}
-        plain = httpx2.post(f"{hub.mcp}/tools/call", json=body, headers=alice)
+        plain = httpx2.post(f"{hub.mcp}/tools/call", json=body, headers=alice, timeout=PATIENT_SECONDS)
         protocol = post(hub.mcp, modern("tools/call", name=name, arguments=arguments), **alice).json()
         assert plain.status_code == 200
         assert plain.json() == protocol["result"]
@@ -506,7 +525,7 @@ def test_plain_json_gives_what_the_protocol_gives(hub: ExtensionProcess) -> None
 @requirement("extension:plain:routes")
 def test_a_plain_call_that_is_wrong_is_told_why(hub: ExtensionProcess) -> None:
     def call(**request: Any) -> tuple[int, str]:
-        answer = httpx2.post(f"{hub.mcp}/tools/call", headers=bearer("token-alice"), **request)
+        answer = httpx2.post(f"{hub.mcp}/tools/call", headers=bearer("token-alice"), **request, timeout=PATIENT_SECONDS)
         return refusal(answer), str(answer.json()["error"])
 
     form = 'the body must be {"tool_name"'
@@ -515,13 +534,17 @@ def test_a_plain_call_that_is_wrong_is_told_why(hub: ExtensionProcess) -> None:
         status, why = call(json=body)
         assert (status, form in why) == (400, True)
     headers = {"Content-Type": "application/json", **bearer("token-alice")}
-    assert httpx2.post(f"{hub.mcp}/tools/call", content=b"{", headers=headers).status_code == 400
+    assert (
+        httpx2.post(f"{hub.mcp}/tools/call", content=b"{", headers=headers, timeout=PATIENT_SECONDS).status_code == 400
+    )
     status, why = call(json={"tool_name": "probe_ecko"})
     assert (status, "did you mean 'probe_echo'?" in why) == (400, True)
     assert call(json={"tool_name": "probe\u00e9\n"})[0] == 400
     assert call(data={"tool_name": "probe_echo"})[0] == 400
-    assert httpx2.get(f"{hub.mcp}/tools/list").status_code == 401
-    assert httpx2.get(f"{hub.mcp}/tools/call", headers=bearer("token-alice")).status_code == 405
+    assert httpx2.get(f"{hub.mcp}/tools/list", timeout=PATIENT_SECONDS).status_code == 401
+    assert (
+        httpx2.get(f"{hub.mcp}/tools/call", headers=bearer("token-alice"), timeout=PATIENT_SECONDS).status_code == 405
+    )
 
 
 # -- notebooks ---------------------------------------------------------------------------------------------------------------
@@ -642,7 +665,7 @@ def test_wrong_settings_are_told_and_jupyter_goes_on(start: Start) -> None:
         assert refusal(answer) == 503
         assert "did you mean 'toolsets'?" in answer.json()["error"]["message"]
     assert "did you mean 'toolsets'?" in server.whole_log()
-    assert httpx2.get(f"{server.url}/api/status", headers=server.headers).status_code == 200
+    assert httpx2.get(f"{server.url}/api/status", headers=server.headers, timeout=PATIENT_SECONDS).status_code == 200
 
 
 @requirement("extension:stop:clean")

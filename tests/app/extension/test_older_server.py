@@ -10,6 +10,7 @@ import pytest
 from extension_support import ExtensionProcess, agent, bearer
 from jupyter_support import write_notebook
 from requirements import requirement
+from support import PATIENT_SECONDS
 
 pytestmark = pytest.mark.timeout(150)
 OLDER_CONFIG = """
@@ -68,7 +69,7 @@ def call(server: ExtensionProcess, tool: str, headers: dict[str, str] | None = N
 
 @requirement("doors:older-extension")
 def test_the_older_configuration_loads_us_and_the_log_says_what_to_write(older: ExtensionProcess) -> None:
-    assert httpx2.get(f"{older.mcp}/healthz").json() == {"status": "ok"}
+    assert httpx2.get(f"{older.mcp}/healthz", timeout=PATIENT_SECONDS).json() == {"status": "ok"}
     (line,) = [
         line for line in older.whole_log().splitlines() if "jpserver_extensions names jupyter_mcp_server" in line
     ]
@@ -89,7 +90,10 @@ def test_the_older_request_is_answered(older: ExtensionProcess) -> None:
 @requirement("doors:plain")
 def test_the_list_has_the_arguments_by_name(older: ExtensionProcess) -> None:
     tools = {
-        tool["name"]: tool for tool in httpx2.get(f"{older.mcp}/tools/list", headers=older.headers).json()["tools"]
+        tool["name"]: tool
+        for tool in httpx2.get(f"{older.mcp}/tools/list", headers=older.headers, timeout=PATIENT_SECONDS).json()[
+            "tools"
+        ]
     }
     assert tools.keys() >= OLDER_TOOLS
     assert tools["read_cell"]["parameters"] == list(tools["read_cell"]["inputSchema"]["properties"])
@@ -133,5 +137,7 @@ async def test_what_the_operator_chose_is_not_widened(tmp_path: Path) -> None:
         answer = call(server, "list_notebooks").json()
         assert answer["isError"]
         assert "--toolsets notebooks,cells" in answer["structuredContent"]["error"]["hint"]
-        listed = httpx2.get(f"{server.mcp}/tools/list", headers=bearer(server.token)).json()["tools"]
+        listed = httpx2.get(f"{server.mcp}/tools/list", headers=bearer(server.token), timeout=PATIENT_SECONDS).json()[
+            "tools"
+        ]
         assert not {tool["name"] for tool in listed} & OLDER_TOOLS

@@ -12,15 +12,15 @@ from cellwright.app.http.serving import listen
 from cellwright.app.settings import Settings
 from locations import PROBE
 from requirements import requirement
-from support import http_client, http_server, until
+from support import PATIENT_SECONDS, http_client, http_server, until
 
 
 @requirement("http:health")
 def test_health_is_open_and_metrics_are_not(tmp_path: Path) -> None:
     with http_server(tmp_path) as server:
-        assert httpx2.get(f"{server.base}/health").json() == {"status": "ok"}
-        assert httpx2.get(f"{server.base}/metrics").status_code == 401
-        text = httpx2.get(f"{server.base}/metrics", headers=server.headers).text
+        assert httpx2.get(f"{server.base}/health", timeout=PATIENT_SECONDS).json() == {"status": "ok"}
+        assert httpx2.get(f"{server.base}/metrics", timeout=PATIENT_SECONDS).status_code == 401
+        text = httpx2.get(f"{server.base}/metrics", headers=server.headers, timeout=PATIENT_SECONDS).text
         assert 'cellwright_http_responses_total{status="401"} 1' in text
         assert "cellwright_info" in text
 
@@ -31,7 +31,7 @@ async def test_metrics_count_calls_by_outcome(tmp_path: Path) -> None:
         async with http_client(server) as client:
             await client.call_tool("workspace_status", {})
             await client.call_tool("workspace_status", {"x": 1})
-        text = httpx2.get(f"{server.base}/metrics", headers=server.headers).text
+        text = httpx2.get(f"{server.base}/metrics", headers=server.headers, timeout=PATIENT_SECONDS).text
         assert 'cellwright_tool_calls_total{tool="workspace_status",outcome="ok"} 1' in text
         assert 'cellwright_tool_calls_total{tool="workspace_status",outcome="INVALID_ARGUMENT"} 1' in text
         assert 'cellwright_tool_seconds_count{tool="workspace_status"} 2' in text

@@ -371,6 +371,13 @@ async def test_a_document_is_left_when_idle_but_never_while_in_use(jupyter: Jupy
         async with rooms.notebook(path) as opened:
             assert opened.view is not first
             assert sources(opened)[0] == "in use"
+    finally:
+        await rooms.close()
+    # As long as rooms are kept by default, so that nothing but the call ends this one.
+    rooms = Rooms(jupyter.documents, Collaborator(), now=lambda: clock[0])
+    try:
+        async with rooms.notebook(path) as opened:
+            assert sources(opened)[0] == "in use"
         assert await rooms.end(path, RoomKind.NOTEBOOK) is True
         assert await rooms.end(path, RoomKind.NOTEBOOK) is False
         clock[0] = datetime(2026, 1, 1, 13, 6, tzinfo=UTC)

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 
 from cellwright.app.cli.loading import loading
 
@@ -22,4 +23,16 @@ def main() -> int:
             sys.stdout.flush()
             os.dup2(stdout, 1)
             os.close(stdout)
-    return run()
+    return _end(run())
+
+
+def _end(status: int) -> int:
+    """The same status, unless a thread is still at work: then the process ends here.
+
+    Returning would tear such a thread out of the library that it is in. onnxruntime, for one, aborts the process then.
+    """
+    if any(thread.daemon for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(status)
+    return status

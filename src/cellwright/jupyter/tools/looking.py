@@ -84,7 +84,7 @@ async def list_nbs(
     path: str = "",
     offset: Annotated[int, Field(ge=0)] = 0,
     brief: Annotated[bool, Field(description="only paths, sizes and times")] = False,
-    refresh: Annotated[bool, Field(description="ask the server anew: age_seconds tells how old the list is")] = False,
+    refresh: Refresh = False,
 ) -> NotebookList | BriefNotebookList:
     """Notebooks below a folder, recursively, by paths from the server's root. A long list has pages: go on with next_offset."""
     connected = await notebooks.connected(call)

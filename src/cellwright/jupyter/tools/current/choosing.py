@@ -15,7 +15,7 @@ from cellwright.jupyter.inside.permitted import require_run
 from cellwright.jupyter.model import FileInfo, FileKind
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.common import KernelLeft, kernel_left, not_all
+from cellwright.jupyter.tools.common import KernelLeft, Refresh, how_old, kernel_left, not_all
 from cellwright.jupyter.tools.current.common import CurrentCells, Offset, paged, table_of
 from cellwright.jupyter.tools.current.notebooks import InUse
 from cellwright.jupyter.tools.looking import NotebookStat, get_nb_stat
@@ -45,14 +45,17 @@ class NotebookTable(TypedDict):
     """None where nobody knows how many there are."""
     next_offset: int | None
     current: str | None
+    age_seconds: NotRequired[float]
     note: NotRequired[str]
 
 
-async def list_notebook(cells: CurrentCells, call: Call, offset: Offset = 0) -> Reply[NotebookTable]:
+async def list_notebook(
+    cells: CurrentCells, call: Call, offset: Offset = 0, refresh: Refresh = False
+) -> Reply[NotebookTable]:
     """All notebooks as a table, yours first: path, the name you use it by, whether it is current, its running kernel."""
     connected = await cells.notebooks.connected(call)
     jupyter = connected.found.jupyter
-    found = await jupyter.documents.find(folder_path(connected.found.folder), ".ipynb")
+    listing = await jupyter.documents.listing(folder_path(connected.found.folder), ".ipynb", refresh=refresh)
     used = cells.current.of(call)
     running = {
         session.path: (session.kernel.id, connected.kernels.state_of(session.kernel))
@@ -60,22 +63,27 @@ async def list_notebook(cells: CurrentCells, call: Call, offset: Offset = 0) -> 
         if session.kernel
     }
     mine = sorted({one.path.text for one in used})
-    paths = [*mine, *sorted({one.path for one in found} - set(mine))]
+    paths = [*mine, *sorted({file.path for file in listing.files} - set(mine))]
     path_meant = cells.current.meant(call)
     meant = path_meant.text if path_meant else None
     rows = [_notebook_row(path, used, running.get(path), current=path == meant) for path in paths]
     page = paged(rows, offset)
     data: NotebookTable = {
         "notebooks": page.rows,
-        "total": page.total if found.complete else None,
+        "total": page.total if listing.files.complete else None,
         "next_offset": page.next_offset,
         "current": meant,
+        **how_old(listing),
     }
     blocks = page.blocks(NOTEBOOK_COLUMNS)
-    if found.complete:
-        return Reply(data, blocks)
-    data["note"] = not_all("")
-    return Reply(data, (*blocks, data["note"]))
+    notes: list[str] = []
+    if "age_seconds" in data:
+        notes.append(f"this list is {data['age_seconds']:g} s old: refresh asks the server anew")
+    if not listing.files.complete:
+        notes.append(not_all(""))
+    if notes:
+        data["note"] = "; ".join(notes)
+    return Reply(data, (*blocks, *notes))
 
 
 def _notebook_row(path: str, used: tuple[InUse, ...], kernel: tuple[str, str] | None, *, current: bool) -> NotebookRow:
