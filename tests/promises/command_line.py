@@ -1,6 +1,7 @@
 """What the command line promises to people, beyond doing its work."""
 
 PROMISES = {
+    "cli:ends-beside-work": "A command whose work is done ends with its own status, whatever a thread in the background is still at.",
     "cli:waiting": "The bare command in a terminal says that it waits for a client, and what to do instead.",
     "cli:version": "-V and --version print the version; `help` and `help COMMAND` print what --help prints.",
     "cli:token-names": "Two tokens cannot get the same name; where two have one, revoking by it names the ids.",

@@ -250,3 +250,32 @@ def test_serving_prints_a_snippet_that_works(tmp_path: Path) -> None:
         assert os.fspath(tmp_path / "root") in text
     finally:
         stop(process)
+
+
+STILL_EMBEDDING = """
+import sys, threading, time
+from cellwright.app.cli import entry
+from cellwright.storage.search.embeddings.models import open_model
+from cellwright.storage.search.embeddings.port import BUILTIN, EmbeddingChoice
+
+def embed() -> None:
+    while True:
+        model = open_model(EmbeddingChoice(BUILTIN))
+        begun.set()
+        model.embed(["a text that takes a while"] * 20)
+
+begun = threading.Event()
+threading.Thread(target=embed, daemon=True).start()
+begun.wait()
+time.sleep(float(sys.argv.pop()))
+sys.exit(entry.main())
+"""
+
+
+@requirement("cli:ends-beside-work")
+@pytest.mark.parametrize("moment", ["0.05", "0.2", "0.35", "0.5"])
+def test_a_command_ends_well_while_a_thread_is_inside_a_library(moment: str) -> None:
+    command = [sys.executable, "-c", STILL_EMBEDDING, "help", moment]
+    ended = subprocess.run(command, env=clean_environ(), capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "usage: cellwright" in ended.stdout

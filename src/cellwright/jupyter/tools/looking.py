@@ -13,7 +13,7 @@ from cellwright.jupyter.files.paths import DocPath, NotebookPath, folder_path, p
 from cellwright.jupyter.model import FileInfo, FileKind, FoundFile, FoundFiles, KernelSpec
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.service import Connected, LiveNotebooks
-from cellwright.jupyter.tools.common import ListAge, Path, first_of, how_old, not_all
+from cellwright.jupyter.tools.common import ListAge, Path, Refresh, first_of, how_old, not_all
 
 PAGE_TOKENS = 5_000
 PAGE_ENTRIES = 100
