@@ -3,7 +3,7 @@
 import ast
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from cellwright.core.text.tables import escaped, table
 from cellwright.core.toolset import Image
 from cellwright.core.types import ALL_SCOPES, Call, Principal, Scope, Secret
 from cellwright.jupyter.files.paths import NotebookPath
+from cellwright.jupyter.remote.snapshots import QUICK_FILES
 from cellwright.jupyter.server.address import JupyterAddress
 from cellwright.jupyter.server.connect import to_named
 from cellwright.jupyter.service import LiveNotebooks
@@ -32,12 +33,14 @@ from cellwright.jupyter.tools.current.running import execute_cell_simple_timeout
 from cellwright.jupyter.tools.current.streaming import NEWS_CHARACTERS, news
 from cellwright.jupyter.tools.current.writing import overwrite_cell_source
 from cellwright.notebook.shown import ShownOutput
-from jupyter_support import JupyterServer, PersonIn, eventually, write_notebook
+from jupyter_support import JupyterProcess, JupyterServer, PersonIn, eventually, write_notebook
 from notebook_agent import Agent, agent_of, in_front_of
 from requirements import requirement
 from support import HttpServer, stdio_client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+
+StartJupyter = Callable[..., JupyterProcess]
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SHOW_PIXEL = (
@@ -251,17 +254,25 @@ async def test_binding_to_a_running_kernel(
 
 
 @requirement("cells:list-notebook", "cells:tables")
-async def test_notebooks_as_a_table(agent: Any, notebook: Any, kernel: str) -> None:
-    odd = notebook("1", name="tab\tand\nline")
-    other = notebook("1", name="other")
-    async with agent("legacy") as do:
+async def test_notebooks_as_a_table(start_jupyter: StartJupyter, tmp_path: Path) -> None:
+    # A server of its own: on the shared one are so many notebooks that the list of them is remembered for a while.
+    jupyter = start_jupyter().address
+    kernel = str(jupyter_api(jupyter, "POST", "kernels", {})["id"])
+    odd, other = "folder/tab\tand\nline.ipynb", "folder/other.ipynb"
+    for path in (odd, other):
+        write_notebook(jupyter.root, path, ["1"])
+    with in_front_of(jupyter, tmp_path, "--toolsets", "cells") as server:
+        await table_of_notebooks(server, kernel, odd, other)
+
+
+async def table_of_notebooks(server: HttpServer, kernel: str, odd: str, other: str) -> None:
+    async with agent_of(server, "legacy") as do:
         await do("use_notebook", notebook_name="odd one", notebook_path=odd, kernel_id=kernel)
         rows: list[dict[str, Any]] = []
         page: dict[str, Any] = {}
         offset: int | None = 0
         while offset is not None:
-            # Many tests have put notebooks there: what is remembered of a long list may be older than this test's.
-            result = await do.whole("list_notebook", offset=offset, refresh=offset == 0)
+            result = await do.whole("list_notebook", offset=offset)
             page = result.structured_content
             assert read_back(result.content[0].text)[1:] == [as_cells(row) for row in page["notebooks"]]
             assert estimate_tokens(result.content[0].text) <= DEFAULT_TOKENS
@@ -271,6 +282,24 @@ async def test_notebooks_as_a_table(agent: Any, notebook: Any, kernel: str) -> N
         assert (mine["path"], mine["name"], mine["current"], mine["kernel_id"]) == (odd, "odd one", True, kernel)
         assert [row["name"] for row in rows if row["path"] == other] == [None]
         assert len(rows) == page["total"] == len({row["path"] for row in rows})
+        assert "age_seconds" not in page
+        assert "note" not in page
+
+
+@requirement("cells:list-notebook")
+async def test_a_list_that_is_remembered_says_how_old_it_is(start_jupyter: StartJupyter, tmp_path: Path) -> None:
+    jupyter = start_jupyter().address
+    for number in range(QUICK_FILES + 1):
+        write_notebook(jupyter.root, f"{number}.ipynb", ["1"])
+    with in_front_of(jupyter, tmp_path, "--toolsets", "cells") as server:
+        async with agent_of(server) as do:
+            assert "age_seconds" not in (await do("list_notebook"))
+            write_notebook(jupyter.root, "new.ipynb", ["1"])
+            again = await do.whole("list_notebook")
+    page = again.structured_content
+    assert page["total"] == QUICK_FILES + 1
+    assert page["note"] == f"this list is {page['age_seconds']:g} s old; list_nbs with refresh asks the server anew"
+    assert again.content[-1].text == page["note"]
 
 
 @requirement("cells:list-files", "cells:tables")

@@ -36,7 +36,6 @@ from cellwright.notebook.run import RunStatus
 
 Path = Annotated[str, Field(description="notebook")]
 Wait = Annotated[float, Field(description="seconds to wait; then ask get_execution")]
-Refresh = Annotated[bool, Field(description="ask the server anew: age_seconds tells how old the list is")]
 OutputSize = Annotated[int, Field(alias="maxCellOutputSize", ge=1, description="characters of each output")]
 CellKind = Literal["code", "markdown", "raw"]
 DEFAULT_OUTPUT_SIZE = 2_000

@@ -13,7 +13,7 @@ from cellwright.jupyter.files.paths import DocPath, NotebookPath, folder_path, p
 from cellwright.jupyter.model import FileInfo, FileKind, FoundFile, FoundFiles, KernelSpec
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.service import Connected, LiveNotebooks
-from cellwright.jupyter.tools.common import ListAge, Path, Refresh, first_of, how_old, not_all
+from cellwright.jupyter.tools.common import ListAge, Path, first_of, how_old, not_all
 
 PAGE_TOKENS = 5_000
 PAGE_ENTRIES = 100
@@ -84,7 +84,7 @@ async def list_nbs(
     path: str = "",
     offset: Annotated[int, Field(ge=0)] = 0,
     brief: Annotated[bool, Field(description="only paths, sizes and times")] = False,
-    refresh: Refresh = False,
+    refresh: Annotated[bool, Field(description="ask the server anew: age_seconds tells how old the list is")] = False,
 ) -> NotebookList | BriefNotebookList:
     """Notebooks below a folder, recursively, by paths from the server's root. A long list has pages: go on with next_offset."""
     connected = await notebooks.connected(call)

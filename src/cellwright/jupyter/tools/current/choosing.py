@@ -15,7 +15,7 @@ from cellwright.jupyter.inside.permitted import require_run
 from cellwright.jupyter.model import FileInfo, FileKind
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.common import KernelLeft, Refresh, how_old, kernel_left, not_all
+from cellwright.jupyter.tools.common import KernelLeft, how_old, kernel_left, not_all
 from cellwright.jupyter.tools.current.common import CurrentCells, Offset, paged, table_of
 from cellwright.jupyter.tools.current.notebooks import InUse
 from cellwright.jupyter.tools.looking import NotebookStat, get_nb_stat
@@ -49,13 +49,11 @@ class NotebookTable(TypedDict):
     note: NotRequired[str]
 
 
-async def list_notebook(
-    cells: CurrentCells, call: Call, offset: Offset = 0, refresh: Refresh = False
-) -> Reply[NotebookTable]:
+async def list_notebook(cells: CurrentCells, call: Call, offset: Offset = 0) -> Reply[NotebookTable]:
     """All notebooks as a table, yours first: path, the name you use it by, whether it is current, its running kernel."""
     connected = await cells.notebooks.connected(call)
     jupyter = connected.found.jupyter
-    listing = await jupyter.documents.listing(folder_path(connected.found.folder), ".ipynb", refresh=refresh)
+    listing = await jupyter.documents.listing(folder_path(connected.found.folder), ".ipynb")
     used = cells.current.of(call)
     running = {
         session.path: (session.kernel.id, connected.kernels.state_of(session.kernel))
@@ -78,7 +76,7 @@ async def list_notebook(
     blocks = page.blocks(NOTEBOOK_COLUMNS)
     notes: list[str] = []
     if "age_seconds" in data:
-        notes.append(f"this list is {data['age_seconds']:g} s old: refresh asks the server anew")
+        notes.append(f"this list is {data['age_seconds']:g} s old; list_nbs with refresh asks the server anew")
     if not listing.files.complete:
         notes.append(not_all(""))
     if notes:
