@@ -44,8 +44,7 @@ SERVER_PYTHON = os.environ.get("CELLWRIGHT_TEST_SERVER_PYTHON", sys.executable)
 """Set it to the Python of another environment to run these tests against other versions of Jupyter's parts."""
 KERNEL_PORTS = f"""{Path(kernel_ports.__file__).read_text(encoding="utf-8")}
 
-if not LocalPortCache.initialized():
-    KernelPorts.instance()
+use_kernel_ports()
 """
 """Configuration of Jupyter, which each of its extensions reads. As text: that Jupyter may be one of an environment without us."""
 START = """import sys

@@ -14,7 +14,7 @@ from typing import Any, cast
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.manager import start_new_async_kernel
 
-from cellwright.jupyter.server.kernel_ports import KernelPorts
+from cellwright.jupyter.server.kernel_ports import use_kernel_ports
 from cellwright.notebook.formats import srcmd
 from cellwright.notebook.model import Kind, Notebook
 from cellwright.thinking.templates import TEMPLATES, Template
@@ -27,7 +27,7 @@ Output = dict[str, Any]
 
 @asynccontextmanager
 async def python_kernel() -> AsyncGenerator[AsyncKernelClient]:
-    KernelPorts.instance()
+    use_kernel_ports()
     manager, client = cast("tuple[Any, Any]", await start_new_async_kernel(kernel_name="python3"))
     try:
         yield client

@@ -155,7 +155,12 @@ async def test_the_names_and_parameters_of_the_contract(agent: Any) -> None:
             for key, default in parameters.items():
                 if default is not ...:
                     assert properties[key].get("default") == default, (name, key)
-        assert (await do("list_notebooks")) == await do("list_notebook")
+        by_alias, by_name = [await do(name) for name in ("list_notebooks", "list_notebook")]
+        # A long list is remembered, and the second answer says so.
+        for answer in (by_alias, by_name):
+            answer.pop("age_seconds", None)
+            answer.pop("note", None)
+        assert by_alias == by_name
     assert len(wanted) + len(["list_notebooks"]) == 18
 
 

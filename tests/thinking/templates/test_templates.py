@@ -18,7 +18,7 @@ from jupyter_client.manager import start_new_kernel
 
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.text.tokens import estimate_tokens
-from cellwright.jupyter.server.kernel_ports import KernelPorts
+from cellwright.jupyter.server.kernel_ports import use_kernel_ports
 from cellwright.notebook.formats import srcmd
 from cellwright.notebook.model import Kind
 from cellwright.thinking.templates import TEMPLATES
@@ -158,7 +158,7 @@ FULL: dict[str, Callable[[str], Any]] = dict(
 
 @pytest.fixture(scope="module")
 def kernel() -> Generator[BlockingKernelClient]:
-    KernelPorts.instance()
+    use_kernel_ports()
     manager, client = start_new_kernel(kernel_name="python3")
     yield client
     client.stop_channels()

@@ -103,9 +103,9 @@ async def _local_kernel() -> DoctorCheck:
         return DoctorCheck("kernel", FAILED, "not installed (ipykernel)", this_installation().mend())
     from jupyter_client.manager import AsyncKernelManager  # noqa: PLC0415 - an optional part
 
-    from cellwright.jupyter.server.kernel_ports import KernelPorts  # noqa: PLC0415 - loads jupyter_client
+    from cellwright.jupyter.server.kernel_ports import use_kernel_ports  # noqa: PLC0415 - loads jupyter_client
 
-    KernelPorts.instance()
+    use_kernel_ports()
     manager: Any = AsyncKernelManager(kernel_name="python3")
     try:
         # What a kernel prints is not part of the report.

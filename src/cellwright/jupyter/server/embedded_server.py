@@ -72,9 +72,9 @@ def run(settings: dict[str, Any], wires: Wires) -> None:
     from jupyter_server.serverapp import ServerApp  # noqa: PLC0415
     from traitlets.config import Config  # noqa: PLC0415
 
-    from cellwright.jupyter.server.kernel_ports import KernelPorts  # noqa: PLC0415
+    from cellwright.jupyter.server.kernel_ports import use_kernel_ports  # noqa: PLC0415
 
-    KernelPorts.instance()
+    use_kernel_ports()
     config = Config(settings["config"])
     lab = Path(jupyter_config_dir()) / "lab"
     config.ServerApp.tornado_settings = {"page_config_hook": without_news}

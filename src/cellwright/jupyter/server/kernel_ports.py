@@ -26,6 +26,12 @@ class KernelPorts(LocalPortCache):
         return super().find_available_port(ip)
 
 
+def use_kernel_ports() -> None:
+    """Have Jupyter's parts in this process take kernels' ports from here, unless they have begun to find them another way."""
+    if not LocalPortCache.initialized():
+        KernelPorts.instance()
+
+
 def _is_free(ip: str, port: int) -> bool:
     with socket.socket() as probe:
         try:
