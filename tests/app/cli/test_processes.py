@@ -279,3 +279,13 @@ def test_a_command_ends_well_while_a_thread_is_inside_a_library(moment: str) -> 
     ended = subprocess.run(command, env=clean_environ(), capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "usage: cellwright" in ended.stdout
+
+
+@requirement("cli:ends-beside-work")
+def test_so_does_one_that_was_started_without_a_stdout() -> None:
+    # A thread that opens nothing: the first file that is opened would be given the number of the missing stdout.
+    sleeping = "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"
+    program = f"import sys, threading, time; from cellwright.app.cli import entry; {sleeping}; sys.exit(entry.main())"
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-c", program, "help"]
+    ended = subprocess.run(command, env=clean_environ(), capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")

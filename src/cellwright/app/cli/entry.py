@@ -32,7 +32,8 @@ def _end(status: int) -> int:
     Returning would tear such a thread out of the library that it is in. onnxruntime, for one, aborts the process then.
     """
     if any(thread.daemon for thread in threading.enumerate()):
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+        # By print, which bears that there is no such stream.
+        print(end="", flush=True)  # noqa: T201
+        print(end="", flush=True, file=sys.stderr)  # noqa: T201
         os._exit(status)
     return status
