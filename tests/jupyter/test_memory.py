@@ -25,8 +25,8 @@ from cellwright.jupyter.documents.updates import (
     MAX_PARTS,
     MAX_TEXT_BYTES,
     PARTS_AT_A_TIME,
+    IncomingUpdate,
     RefusedUpdate,
-    check_update,
 )
 from cellwright.jupyter.edits import history as histories
 from cellwright.jupyter.edits.history import Histories, Rewritten
@@ -305,7 +305,7 @@ def one_text(text: str) -> bytes:
 )
 def test_an_update_that_would_end_or_fill_the_process_is_refused_unapplied(update: bytes, why: str) -> None:
     with pytest.raises(RefusedUpdate, match=why):
-        list(check_update(update))
+        list(IncomingUpdate(update).check())
 
 
 @requirement("memory:updates")
@@ -317,15 +317,14 @@ def test_a_chain_through_all_items_is_followed_with_turns_for_others() -> None:
         *(b"\x87" + number(7) + number(place) + number(0) for place in range(count - 1)),
     ]
     update = number(1) + number(count) + number(7) + number(0) + b"".join(items) + number(0)
-    walk = check_update(update)
-    turns = sum(1 for _ in walk)
+    turns = sum(1 for _ in IncomingUpdate(update).check())
     assert turns >= 2 * (count // PARTS_AT_A_TIME) - 1
 
 
 @requirement("memory:updates")
 def test_an_object_may_have_as_many_entries_as_can_be_read_in_a_moment() -> None:
     update = many_entries(MAX_ENTRIES)
-    list(check_update(update))
+    list(IncomingUpdate(update).check())
     document: Doc[Any] = Doc()
     document.apply_update(update)
     assert len(document.get("cells", type=Array)[0]) == MAX_ENTRIES
@@ -354,7 +353,7 @@ def test_what_people_really_have_in_notebooks_is_taken() -> None:
         notebook.replace([SourceChange(at(index), f"changed 😀 {index}")])
     notebook.delete([at(3)])
     update = document.get_update()
-    slices = sum(1 for _ in check_update(update))
+    slices = sum(1 for _ in IncomingUpdate(update).check())
     assert slices > 1
     again: Doc[Any] = Doc()
     again.apply_update(update)

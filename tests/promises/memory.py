@@ -5,6 +5,7 @@ PROMISES = {
     "memory:kept": "What is remembered of sources, edits, results, cursors and displays has a bound in bytes.",
     "memory:pictures": "A picture is looked at before it is decoded, and decoded in a worker process, two at a time: ours takes no memory for it.",
     "memory:updates:little-by-little": "Many small updates do not make a shared document deeper or larger than one large one may: it is left, and the process lives.",
+    "memory:updates:in-pieces": "A large update is taken in piece by piece, with turns of the loop in between, and gives the same document as in one.",
     "memory:updates": "An update of a shared document is walked through before it is applied: one that would end or fill the process is refused.",
     "memory:answers": "An answer of a Jupyter server is measured before it is parsed; what cannot be asked for is said to be a wrong argument.",
     "memory:messages": "What a kernel sends is bounded in bytes, values and depth: what is over is told in its place among the outputs, and the run goes on. Printed text is taken in pieces, and what is left out of it is counted.",

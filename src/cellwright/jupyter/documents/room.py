@@ -33,7 +33,7 @@ from cellwright.core.errors import CellwrightError, InvalidArgument, NotFound, U
 from cellwright.core.text.clean import clean
 from cellwright.jupyter.documents.depth import Roots
 from cellwright.jupyter.documents.presence import Collaborator
-from cellwright.jupyter.documents.updates import MAX_TAKEN_BYTES, RefusedUpdate, WaitingTypes, check_update
+from cellwright.jupyter.documents.updates import MAX_TAKEN_BYTES, IncomingUpdate, RefusedUpdate, WaitingTypes
 from cellwright.jupyter.errors import JupyterDenied, RoomLost, UnknownOutcome
 from cellwright.jupyter.port import RoomAccess, RoomClosed
 
@@ -274,18 +274,10 @@ class Room:
     async def _take(self, message: bytes) -> None:
         match message[0] if message else None:
             case YMessageType.SYNC:
-                update = _update_in(message)
-                for _ in check_update(update):
-                    # Other tasks run in between: checking the state of a large notebook takes a moment.
-                    await asyncio.sleep(0)
-                if self._received_bytes and update:
-                    # The first update is the whole document, and has just been checked.
-                    self._waiting.add(update, self.doc.get_state())
-                self._take_sync(message)
-                self._roots.follow()
-                self._received_bytes += len(update)
-                if self._received_bytes > MAX_TAKEN_BYTES:
-                    raise RoomClosed(None, f"more than {MAX_TAKEN_BYTES >> 20} MiB of changes came since it was opened")
+                if message[1] == YSyncMessageType.SYNC_STEP1:
+                    self._answer(message)
+                else:
+                    await self._take_update(message)
             case _ if len(message) > MAX_SMALL_MESSAGE:
                 raise RefusedUpdate(
                     f"Jupyter sent {len(message):,} bytes about who is in {self._name}; they were not taken in",
@@ -298,12 +290,35 @@ class Room:
             case _:
                 log.info("unknown_message_in_room room=%s type=%s", self.id, message[:1].hex())
 
-    def _take_sync(self, message: bytes) -> None:
-        self.size += len(message)
-        with self.doc.transaction(origin=REMOTE):
-            reply = handle_sync_message(message[1:], self.doc)
+    def _answer(self, question: bytes) -> None:
+        """Send the server what it does not have."""
+        reply = handle_sync_message(question[1:], self.doc)
         if reply is not None:
             self._outgoing.put_nowait(reply)
+
+    async def _take_update(self, message: bytes) -> None:
+        update = IncomingUpdate(read_message(message[2:]))
+        # Other tasks run between the steps: the state of a large notebook takes a moment.
+        for _ in update.check():
+            await asyncio.sleep(0)
+        state = self.doc.get_state()
+        if self._received_bytes:
+            # The first update is the whole document, whatever the server itself lacks of it.
+            self._waiting.add(update, state)
+        for number, piece in enumerate(update.pieces(state)):
+            if number:
+                await asyncio.sleep(0)
+            with self.doc.transaction(origin=REMOTE):
+                self.doc.apply_update(piece)
+            self._roots.follow()
+        self.size += len(message)
+        self._received_bytes += len(message)
+        self._note_arrival(message)
+        if self._received_bytes > MAX_TAKEN_BYTES:
+            raise RoomClosed(None, f"more than {MAX_TAKEN_BYTES >> 20} MiB of changes came since it was opened")
+
+    def _note_arrival(self, message: bytes) -> None:
+        """Note what an update says of our own changes: that they were acknowledged, or that others got them."""
         if message[1] == YSyncMessageType.SYNC_UPDATE:
             self._echoed = True
             self._silent_since = None
@@ -356,13 +371,6 @@ def display_name(user: Mapping[str, object]) -> str:
     """A user's name. A peer may call itself anything, so it is cleaned and cut."""
     name = user.get("display_name") or user.get("name")
     return clean(name).text[:NAME_CHARACTERS] if isinstance(name, str) else "somebody"
-
-
-def _update_in(message: bytes) -> bytes:
-    """The update in a message of the Y protocol; empty if the message is a question."""
-    if len(message) < 2 or message[1] == YSyncMessageType.SYNC_STEP1:  # noqa: PLR2004 - two bytes name its type
-        return b""
-    return read_message(message[2:])
 
 
 def _sticky(text: Text, offset: int) -> dict[str, Any]:

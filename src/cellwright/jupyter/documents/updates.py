@@ -6,11 +6,13 @@ without recursion.
 """
 
 import sys
+from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
+
+from pycrdt import Encoder
 
 from cellwright.core.errors import InvalidArgument
 
@@ -29,6 +31,8 @@ MAX_ENTRIES = 5_000
 """Of one object that is shared entry by entry, such as the metadata of a cell: reading it looks up every entry by itself."""
 MAX_DEPTH = 200
 PARTS_AT_A_TIME = 2_000
+ITEMS_AT_A_TIME = 10_000
+"""How many items the library takes in at once; more are given to it in pieces, between which other tasks run."""
 
 _GC, _DELETED, _JSON, _STRING, _TYPE, _ANY, _DOC, _SKIP = 0, 1, 2, 4, 7, 8, 9, 10
 _PIECES = {3: 1, 5: 1, 6: 2}
@@ -40,6 +44,9 @@ _INTEGER = 125
 _NAMED_TYPES = (3, 5)
 _KNOWN_TYPES = 7
 _LONGEST_NUMBER = 10
+_LARGEST_NUMBER = 2**63
+_NOBODY = 2**64 - 1
+"""Stands for the client of an item that is not there."""
 
 Id = tuple[int, int]
 """The name of an item: its client, and where it begins in what that client wrote."""
@@ -54,6 +61,62 @@ class Item(NamedTuple):
     inside: bool
 
 
+class _Run:
+    """What one client wrote, in the order of its clock.
+
+    It is kept as plain numbers: hundreds of thousands of objects would have the garbage collector stop everything for a while.
+    """
+
+    def __init__(self, clock: int) -> None:
+        self._clocks = array("Q")
+        self.offsets = array("Q")
+        """Where each struct begins in the update; the last one is where they end."""
+        self._related = _Ids()
+        self._right = _Ids()
+        self._inside = bytearray()
+        self.end = clock
+        """The clock after the last struct."""
+
+    def __len__(self) -> int:
+        return len(self._clocks)
+
+    def append(self, offset: int, related: Id | None = None, right: Id | None = None, *, inside: bool = False) -> None:
+        self._clocks.append(self.end)
+        self.offsets.append(offset)
+        self._related.append(related)
+        self._right.append(right)
+        self._inside.append(inside)
+
+    def clock(self, index: int) -> int:
+        return self._clocks[index] if index < len(self._clocks) else self.end
+
+    def needs(self, index: int) -> tuple[Id | None, Id | None]:
+        """What must be in the document before the struct at this index."""
+        return self._related[index], self._right[index]
+
+    def item_at(self, clock: int) -> Item | None:
+        """The item that has this clock, or the one that begins before it."""
+        index = bisect_right(self._clocks, clock) - 1
+        return Item(self._clocks[index], self._related[index], bool(self._inside[index])) if index >= 0 else None
+
+
+class _Ids:
+    """A list of names of items, some of which are None."""
+
+    def __init__(self) -> None:
+        self._clients = array("Q")
+        self._clocks = array("Q")
+
+    def append(self, name: Id | None) -> None:
+        client, clock = name or (_NOBODY, 0)
+        self._clients.append(client)
+        self._clocks.append(clock)
+
+    def __getitem__(self, index: int) -> Id | None:
+        client = self._clients[index]
+        return None if client == _NOBODY else (client, self._clocks[index])
+
+
 class RefusedUpdate(InvalidArgument):
     """The server sent a state of a document that is not applied."""
 
@@ -64,31 +127,12 @@ class WaitingTypes:
     def __init__(self) -> None:
         self._types = 0
 
-    def add(self, update: bytes, state: bytes) -> None:
+    def add(self, update: "IncomingUpdate", state: bytes) -> None:
         """Raise RefusedUpdate if too many types wait. `state` is the state vector of the document."""
-        walk = _Walk(update)
-        try:
-            for _ in walk.structs():
-                pass
-        except (IndexError, ValueError):
-            return  # the library says what is wrong with it
-        if walk.builds_on_more_than(state):
-            self._types += len(walk.types)
+        if update.builds_on_more_than(state):
+            self._types += len(update.types)
         if self._types > MAX_WAITING_TYPES:
             raise _refused(f"with more than {MAX_WAITING_TYPES:,} parts that build on what is missing")
-
-
-def check_update(update: bytes) -> Iterator[None]:
-    """Raise RefusedUpdate if the update has too many parts or is nested too deeply. Every next() works for a few milliseconds."""
-    if len(update) < HARMLESS_BYTES:
-        return
-    walk = _Walk(update)
-    try:
-        yield from walk.structs()
-        yield from walk.deletions()
-    except (IndexError, ValueError) as error:
-        raise _refused("that cannot be read") from error
-    yield from _check_types(walk.types, walk.places)
 
 
 def nested_too_deeply() -> RefusedUpdate:
@@ -102,44 +146,134 @@ def _refused(
     return RefusedUpdate(f"Jupyter sent a state of the document {problem}; it was not taken in", hint=hint)
 
 
-class _Walk:
-    """One walk through an update in the format `v1`."""
+class _Reader:
+    """Reads what the Y protocol writes: numbers of variable length, and what they count."""
 
-    def __init__(self, update: bytes) -> None:
-        self._data = update
+    def __init__(self, data: bytes) -> None:
+        self._data = data
         self._at = 0
+
+    def read_byte(self) -> int:
+        self._at += 1
+        return self._data[self._at - 1]
+
+    def read_number(self) -> int:
+        at = self._at
+        value = self._data[at]
+        if value < 0x80:  # noqa: PLR2004 - most are
+            self._at = at + 1
+            return value
+        value &= 0x7F
+        for place in range(1, _LONGEST_NUMBER):
+            byte = self._data[at + place]
+            value |= (byte & 0x7F) << 7 * place
+            if byte < 0x80 and value <= _LARGEST_NUMBER:  # noqa: PLR2004
+                self._at = at + place + 1
+                return value
+        raise ValueError(at)
+
+    def read_id(self) -> Id:
+        return self.read_number(), self.read_number()
+
+    def skip(self, size: int) -> None:
+        if size < 0 or self._at + size > len(self._data):
+            raise ValueError(size)
+        self._at += size
+
+
+class IncomingUpdate(_Reader):
+    """An update in the format `v1`: checked in short steps, and given on in pieces."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
         self._parts = 0
         self._items = 0
         self._text_bytes = 0
         self._entries: Counter[Id | None] = Counter()
         self.types: list[Id] = []
         """The shared types that are in or beside something."""
-        self.places: dict[int, list[Item]] = {}
-        """The items of each client."""
-        self._spans: dict[int, tuple[int, int]] = {}
-        """Of each client: the first clock in this update, and the one after the last."""
+        self._runs: dict[int, _Run] = {}
+        """What each client wrote."""
+        self._begins: dict[int, int] = {}
+        """Of each client: the first clock in this update."""
         self._needed: dict[int, int] = {}
         """Of each client: the last clock that an item here is in or beside."""
         self._has_gap = False
+        self._deletions_at = 0
+
+    def check(self) -> Iterator[None]:
+        """Raise RefusedUpdate if it has too many parts or is nested too deeply. Every next() works for a few milliseconds."""
+        harmless = len(self._data) < HARMLESS_BYTES
+        try:
+            yield from self._read_structs()
+            self._deletions_at = self._at
+            if not harmless:
+                yield from self._read_deletions()
+        except (IndexError, ValueError) as error:
+            if harmless:
+                return  # the library says what is wrong with it
+            raise _refused("that cannot be read") from error
+        if not harmless:
+            yield from self._check_nesting()
+
+    def pieces(self, state: bytes) -> Iterator[bytes]:
+        """The update as several, each of which builds on those before it. `state` is the state vector of the document."""
+        if self._items <= ITEMS_AT_A_TIME or self.builds_on_more_than(state):
+            yield self._data
+            return
+        piece = _Piece(self._data, self._runs)
+        reached = dict.fromkeys(self._runs, 0)
+        for first in self._runs:
+            # What a client wrote may build on what another wrote: that comes before it.
+            pending = {first: None}
+            while pending:
+                client = next(reversed(pending))
+                index = reached[client]
+                if index == len(self._runs[client]):
+                    del pending[client]
+                elif (missing := self._missing(client, index, reached)) is None:
+                    piece.add(client, index)
+                    reached[client] += 1
+                    if len(pending) > 1:
+                        # It may have been all that the one before waits for.
+                        del pending[client]
+                    if piece.items == ITEMS_AT_A_TIME:
+                        yield piece.encoded()
+                        piece = _Piece(self._data, self._runs)
+                elif missing in pending:
+                    raise _refused("that cannot be read")
+                else:
+                    pending[missing] = None
+        yield piece.encoded(self._data[self._deletions_at :])
+
+    def _missing(self, client: int, index: int, reached: Mapping[int, int]) -> int | None:
+        """The client whose next item has to come before this one; None if nothing is missing."""
+        for name in self._runs[client].needs(index):
+            run = None if name is None else self._runs.get(name[0])
+            if name is not None and run is not None and run.clock(reached[name[0]]) <= name[1]:
+                return name[0]
+        return None
 
     def builds_on_more_than(self, state: bytes) -> bool:
         """Whether a document with this state vector lacks something that this update needs."""
-        vector = _Walk(state)
-        clocks = dict(vector._read_id() for _ in range(vector._read_number()))
+        vector = _Reader(state)
+        clocks = dict(vector.read_id() for _ in range(vector.read_number()))
         return (
             self._has_gap
-            or any(begin > clocks.get(client, 0) for client, (begin, _) in self._spans.items())
+            or any(begin > clocks.get(client, 0) for client, begin in self._begins.items())
             or any(
-                clock >= max(clocks.get(client, 0), self._spans.get(client, (0, 0))[1])
+                clock >= max(clocks.get(client, 0), self._runs[client].end if client in self._runs else 0)
                 for client, clock in self._needed.items()
             )
         )
 
-    def structs(self) -> Iterator[None]:
-        for _ in range(self._read_number()):
-            count, client, clock = self._read_number(), self._read_number(), self._read_number()
-            places = self.places.setdefault(client, [])
-            begin = clock
+    def _read_structs(self) -> Iterator[None]:
+        for _ in range(self.read_number()):
+            count, client, clock = self.read_number(), self.read_number(), self.read_number()
+            if client in self._runs:
+                raise ValueError(client)
+            run = self._runs[client] = _Run(clock)
+            self._begins[client] = clock
             for position in range(count):
                 if position % PARTS_AT_A_TIME == 0:
                     yield
@@ -147,46 +281,49 @@ class _Walk:
                 self._items += 1
                 if self._items > MAX_ITEMS:
                     raise _refused(f"with more than {MAX_ITEMS:,} items")
-                clock += self._skip_struct(client, clock, places)
-            self._spans[client] = (begin, clock)
+                run.end += self._read_struct(client, run)
+                if run.end > _LARGEST_NUMBER:
+                    raise ValueError(run.end)
+            run.offsets.append(self._at)
 
-    def deletions(self) -> Iterator[None]:
-        for _ in range(self._read_number()):
-            self._read_number()
-            for position in range(self._read_number()):
+    def _read_deletions(self) -> Iterator[None]:
+        for _ in range(self.read_number()):
+            self.read_number()
+            for position in range(self.read_number()):
                 if position % PARTS_AT_A_TIME == 0:
                     yield
                 self._count_part()
-                self._read_id()
+                self.read_id()
 
-    def _skip_struct(self, client: int, clock: int, places: list[Item]) -> int:
+    def _read_struct(self, client: int, run: _Run) -> int:
         """Walk over one item. Returns how many clocks it takes."""
-        info = self._read_byte()
+        offset = self._at
+        info = self.read_byte()
         content = info & _CONTENT
         if content in (_GC, _SKIP):
             self._has_gap = self._has_gap or content == _SKIP
-            return self._read_number()
-        beside = self._read_needed_id() if info & _HAS_LEFT else None
-        if info & _HAS_RIGHT:
-            right = self._read_needed_id()
-            beside = beside or right
+            run.append(offset)
+            return self.read_number()
+        left = self._read_needed_id() if info & _HAS_LEFT else None
+        right = self._read_needed_id() if info & _HAS_RIGHT else None
+        beside = left or right
         inside: Id | None = None
         if beside is None:
-            if self._read_number() == 1:
-                self._skip(self._read_number())
+            if self.read_number() == 1:
+                self.skip(self.read_number())
             else:
                 inside = self._read_needed_id()
             if info & _HAS_KEY:
-                self._skip(self._read_number())
+                self.skip(self.read_number())
                 self._count_entry(inside)
         related = beside or inside
-        places.append(Item(clock, related, beside is None))
         if content == _TYPE and related is not None:
-            self.types.append((client, clock))
+            self.types.append((client, run.end))
+        run.append(offset, related, right, inside=beside is None)
         return self._skip_content(content)
 
     def _read_needed_id(self) -> Id:
-        client, clock = name = self._read_id()
+        client, clock = name = self.read_id()
         if self._needed.get(client, -1) < clock:
             self._needed[client] = clock
         return name
@@ -200,9 +337,9 @@ class _Walk:
     def _skip_content(self, content: int) -> int:
         if content in _PIECES:
             for _ in range(_PIECES[content]):
-                self._skip(self._read_number())
+                self.skip(self.read_number())
         elif content == _DELETED:
-            return self._read_number()
+            return self.read_number()
         elif content == _STRING:
             return self._skip_text()
         elif content in (_JSON, _ANY):
@@ -210,14 +347,14 @@ class _Walk:
         elif content == _TYPE:
             self._skip_type()
         elif content == _DOC:
-            self._skip(self._read_number())
+            self.skip(self.read_number())
             self._skip_value()
         else:
             raise ValueError(content)
         return 1
 
     def _skip_text(self) -> int:
-        size = self._read_number()
+        size = self.read_number()
         text = self._take_text(size)
         # Clocks count units of UTF-16.
         return len(text) if text.isascii() else len(text.decode("utf-8").encode("utf-16-le")) // 2
@@ -225,7 +362,7 @@ class _Walk:
     def _take_text(self, size: int) -> bytes:
         """Read the text that comes next, and count the memory that it will take."""
         text = self._data[self._at : self._at + size]
-        self._skip(size)
+        self.skip(size)
         self._text_bytes += size if text.isascii() else sys.getsizeof(text.decode("utf-8"))
         if self._text_bytes > MAX_TEXT_BYTES:
             raise _refused(
@@ -235,19 +372,19 @@ class _Walk:
         return text
 
     def _skip_values(self, *, as_texts: bool) -> int:
-        count = self._read_number()
+        count = self.read_number()
         for _ in range(count):
             if as_texts:
                 self._count_part()
-                self._skip(self._read_number())
+                self.skip(self.read_number())
             else:
                 self._skip_value()
         return count
 
     def _skip_type(self) -> None:
-        kind = self._read_number()
+        kind = self.read_number()
         if kind in _NAMED_TYPES:
-            self._skip(self._read_number())
+            self.skip(self.read_number())
         elif kind >= _KNOWN_TYPES:
             raise ValueError(kind)
 
@@ -261,84 +398,76 @@ class _Walk:
             pending.append((count - 1, has_keys))
             self._count_part()
             if has_keys:
-                self._skip(self._read_number())
-            tag = self._read_byte()
+                self.skip(self.read_number())
+            tag = self.read_byte()
             if tag in (_ARRAY, _OBJECT):
-                pending.append((self._read_number(), tag == _OBJECT))
+                pending.append((self.read_number(), tag == _OBJECT))
                 if len(pending) > MAX_DEPTH:
                     raise nested_too_deeply()
             elif tag == _TEXT:
-                self._take_text(self._read_number())
+                self._take_text(self.read_number())
             elif tag == _BYTES:
-                self._skip(self._read_number())
+                self.skip(self.read_number())
             elif tag == _INTEGER:
-                self._read_number()
+                self.read_number()
             else:
-                self._skip(_FIXED.get(tag, -1))
+                self.skip(_FIXED.get(tag, -1))
 
     def _count_part(self) -> None:
         self._parts += 1
         if self._parts > MAX_PARTS:
             raise _refused(f"with more than {MAX_PARTS:,} parts")
 
-    def _read_byte(self) -> int:
-        self._at += 1
-        return self._data[self._at - 1]
-
-    def _read_number(self) -> int:
-        at = self._at
-        value = self._data[at]
-        if value < 0x80:  # noqa: PLR2004 - most are
-            self._at = at + 1
-            return value
-        value &= 0x7F
-        for place in range(1, _LONGEST_NUMBER):
-            byte = self._data[at + place]
-            value |= (byte & 0x7F) << 7 * place
-            if byte < 0x80:  # noqa: PLR2004
-                self._at = at + place + 1
-                return value
-        raise ValueError(at)
-
-    def _read_id(self) -> Id:
-        return self._read_number(), self._read_number()
-
-    def _skip(self, size: int) -> None:
-        if size < 0 or self._at + size > len(self._data):
-            raise ValueError(size)
-        self._at += size
-
-
-def _check_types(types: Sequence[Id], places: Mapping[int, Sequence[Item]]) -> Iterator[None]:
-    """Raise if shared types are nested too deeply, as far as this update tells."""
-    depths: dict[Id, int] = {}
-    steps = 0
-    for name in types:
-        chain: list[tuple[Id, bool]] = []
-        at, depth = name, 0
-        while (item := _item(places, at)) is not None:
-            # One chain may go through all items.
-            steps += 1
-            if steps % PARTS_AT_A_TIME == 0:
-                yield
-            begin = (at[0], item.clock)
-            if begin in depths:
-                depth = depths[begin]
-                break
-            depths[begin] = 0
-            chain.append((begin, item.inside))
-            if item.related is None:
-                break
-            at = item.related
-        for begin, inside in reversed(chain):
-            depth += inside
-            depths[begin] = depth
-        if depth > MAX_DEPTH:
-            raise nested_too_deeply()
+    def _check_nesting(self) -> Iterator[None]:
+        """Raise if shared types are nested too deeply, as far as this update tells."""
+        depths: dict[Id, int] = {}
+        steps = 0
+        for name in self.types:
+            chain: list[tuple[Id, bool]] = []
+            at, depth = name, 0
+            while (run := self._runs.get(at[0])) is not None and (item := run.item_at(at[1])) is not None:
+                # One chain may go through all items.
+                steps += 1
+                if steps % PARTS_AT_A_TIME == 0:
+                    yield
+                begin = (at[0], item.clock)
+                if begin in depths:
+                    depth = depths[begin]
+                    break
+                depths[begin] = 0
+                chain.append((begin, item.inside))
+                if item.related is None:
+                    break
+                at = item.related
+            for begin, inside in reversed(chain):
+                depth += inside
+                depths[begin] = depth
+            if depth > MAX_DEPTH:
+                raise nested_too_deeply()
 
 
-def _item(places: Mapping[int, Sequence[Item]], name: Id) -> Item | None:
-    client, clock = name
-    items = places.get(client, ())
-    index = bisect_right(items, clock, key=attrgetter("clock")) - 1
-    return items[index] if index >= 0 else None
+class _Piece:
+    """A part of an update, which is an update by itself: of each client the structs from one index to another."""
+
+    def __init__(self, data: bytes, runs: Mapping[int, _Run]) -> None:
+        self._data = data
+        self._runs = runs
+        self._spans: dict[int, tuple[int, int]] = {}
+        self.items = 0
+
+    def add(self, client: int, index: int) -> None:
+        """The struct at this index, which is the next of its client."""
+        self._spans[client] = (self._spans.get(client, (index, index))[0], index + 1)
+        self.items += 1
+
+    def encoded(self, deletions: bytes = b"\0") -> bytes:
+        encoder = Encoder()
+        encoder.write_var_uint(len(self._spans))
+        pieces = [encoder.to_bytes()]
+        for client, (start, end) in self._spans.items():
+            run = self._runs[client]
+            encoder = Encoder()
+            for number in (end - start, client, run.clock(start)):
+                encoder.write_var_uint(number)
+            pieces += [encoder.to_bytes(), self._data[run.offsets[start] : run.offsets[end]]]
+        return b"".join([*pieces, deletions])
