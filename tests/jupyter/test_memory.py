@@ -166,9 +166,9 @@ def test_sources_that_were_shown_are_remembered_up_to_a_bound_in_bytes() -> None
     for number in range(40):
         notebook.replace([SourceChange(at(0), f"{number}" + "x" * 1_000_000)])
         notebook.head(0)
-    assert weight(dict(notebook._seen)) < reading.REMEMBERED_BYTES * 1.01
-    assert first not in notebook._seen
-    assert notebook.head(0).revision in notebook._seen
+    assert weight(dict(notebook._shown_sources)) < reading.REMEMBERED_BYTES * 1.01
+    assert first not in notebook._shown_sources
+    assert notebook.head(0).revision in notebook._shown_sources
 
 
 @requirement("memory:kept")

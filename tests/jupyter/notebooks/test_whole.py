@@ -77,20 +77,20 @@ async def test_how_many_cells_are_unknown_is_counted_through_every_change() -> N
     notebook = notebook_of(*(code(f"c{number}", "x") for number in range(10)))
     cells: Any = notebook.doc["cells"]
 
-    def unknown() -> int:
+    def unread_count() -> int:
         return notebook._index._heads.count(None)
 
     for change in (
-        lambda: notebook.know(3),
+        lambda: notebook.load_head(3),
         lambda: cells[3].update({"execution_count": 1}),
         lambda: cells[4].update({"execution_count": 1}),
         lambda: cells.insert(2, cells[5].to_py()),
-        lambda: [notebook.know(index) for index in range(8)],
+        lambda: [notebook.load_head(index) for index in range(8)],
         lambda: cells.__delitem__(slice(1, 4)),
         lambda: cells.__delitem__(slice(4, 8)),
     ):
         change()
-        assert notebook.unknown == unknown()
+        assert notebook.unread_count == unread_count()
 
 
 @requirement("costs:stored")
@@ -106,9 +106,9 @@ async def test_a_notebook_of_thousands_of_cells_is_read_with_turns_for_others() 
     # Read at once it would be noticed: the measure can tell.
     assert await held(at_once(notebook.as_json))
     assert await held(lambda: whole_json(notebook)) == []
-    assert notebook.unknown == notebook.cell_count
+    assert notebook.unread_count == notebook.cell_count
     assert await held(lambda: read_heads(notebook)) == []
-    assert notebook.unknown == 0
+    assert notebook.unread_count == 0
     assert await held(at_once(notebook.outline)) == []
 
 

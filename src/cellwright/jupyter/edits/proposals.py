@@ -1,7 +1,7 @@
 """Proposals: edits of a notebook that nobody sees until they are merged. Each lives in a fork that the Jupyter server keeps.
 
-A proposal follows its notebook: whenever it is used, what people did since is taken in first, so that cells are named, checked and
-compared as the notebook is now. Merging makes only what differs, in the notebook as it then is.
+A proposal follows its notebook: whenever it is used, it first takes in what people did since, so that cells are named, checked and
+compared as they are now. Merging changes only the differences, in the notebook as it is then.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from cellwright.jupyter.documents.rooms import Rooms
 from cellwright.jupyter.edits.recasting import check_recastable, plain, recast
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.model import RoomKind
-from cellwright.jupyter.notebooks.cellindex import KEPT
+from cellwright.jupyter.notebooks.cellindex import OWN_NOTES
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.port import Documents, Fork
 from cellwright.notebook.merging import CellChange, Met, Plain, PlainCell, compare, three_way
@@ -44,7 +44,7 @@ BEGIN = "An edit with propose: true begins a new one"
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Where proposals are worked on: one Jupyter server, and who we are there."""
+    """The Jupyter server that keeps the proposals, and who we are there."""
 
     documents: Documents
     rooms: Rooms
@@ -63,7 +63,7 @@ class Proposal:
     made: datetime
     changed: datetime
     root: str
-    """The room that the fork was made of. A notebook in a folder that was renamed has another room now."""
+    """The room that was forked. A notebook in a folder that was renamed has another room now."""
     fork: Fork
     base: Plain = ()
     """The notebook as the proposal last took it in."""
@@ -71,7 +71,7 @@ class Proposal:
     """The notebook as the proposal wants it."""
     met: dict[str, Met] = field(default_factory=dict[str, Met])
     lost: dict[str, str] = field(default_factory=dict[str, str])
-    """What it wanted in cells that people deleted."""
+    """The proposed sources of cells that people deleted."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def changes(self) -> list[CellChange]:
@@ -79,16 +79,20 @@ class Proposal:
 
     @property
     def revision(self) -> str:
-        """Names what merging would do: given as `expect`, nothing else is merged."""
-        told = [(one.kinds, one.new_index, one.before and one.before.source, one.after) for one in self.changes()]
-        return hashlib.sha256(repr((told, sorted(self.met.items()))).encode("utf-8", "surrogatepass")).hexdigest()[:10]
+        """A hash of what merging would do. With it as `expect` nothing else is merged."""
+        described = [
+            (change.kinds, change.new_index, change.before and change.before.source, change.after)
+            for change in self.changes()
+        ]
+        text = repr((described, sorted(self.met.items())))
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
 
     def record(self) -> str:
-        """What the fork has to know of its proposal, for when this program was restarted and the Jupyter server was not."""
-        kept = {name: getattr(self, name) for name in ("id", "owner", "session", "title", "met", "lost")}
+        """The proposal as the fork keeps it, for when this program is restarted and the Jupyter server is not."""
+        fields = {name: getattr(self, name) for name in ("id", "owner", "session", "title", "met", "lost")}
         cells = [[cell.id, cell.cell_type, cell.source, cell.metadata] for cell in self.base]
         times = {"made": self.made.isoformat(), "changed": self.changed.isoformat()}
-        return json.dumps({**kept, **times, "base": cells})
+        return json.dumps({**fields, **times, "base": cells})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +113,10 @@ class Proposed:
 
 
 class Proposals:
-    """The open proposals of all callers; each caller knows its own only."""
+    """The open proposals of all callers. Each caller sees only its own."""
 
     def __init__(self, now: Callable[[], datetime], instance: str = "") -> None:
-        """`instance` tells this installation from others that use the same Jupyter server."""
+        """`instance` distinguishes this installation from others that use the same Jupyter server."""
         self._now = now
         self._instance = instance
         self._open: dict[str, Proposal] = {}
@@ -125,17 +129,17 @@ class Proposals:
         await _check_offered(desk)
         async with desk.rooms.notebook(path) as root:
             async with self._making:
-                proposal, fresh = await self._of_session(call, desk, root)
+                proposal, fresh = await self._current_or_new(call, desk, root)
             accepted = False
             try:
-                async with self._used(desk, proposal, root) as document:
+                async with self._in_use(desk, proposal, root) as document:
                     try:
                         yield Proposed(document, proposal.id)
                         accepted = True
                     finally:
                         proposal.changed = self._now()
                         proposal.cells = plain(document.view)
-                        _store(document.view, proposal)
+                        _write_record(document.view, proposal)
                         await document.acknowledge()
             finally:
                 if fresh and not accepted and proposal.cells == proposal.base:
@@ -145,24 +149,24 @@ class Proposals:
     async def listed(self, call: Call, desk: Desk, path: NotebookPath | None) -> list[Proposal]:
         """The caller's open proposals; with `path` those for this notebook, also from before this program was restarted."""
         if path is None:
-            return [one for one in self._open.values() if one.owner == self._owner(call)]
+            return [proposal for proposal in self._open.values() if proposal.owner == self._owner(call)]
         if not await desk.documents.forks.offered():
             return []
         async with desk.rooms.notebook(path) as root, self._making:
-            return await self._of_notebook(call, desk, root)
+            return await self._for_notebook(call, desk, root)
 
     async def show(self, call: Call, desk: Desk, proposal_id: str) -> Proposal:
         """The proposal, compared with the notebook as it is now."""
         proposal = self._find(call, proposal_id)
-        async with _notebook_of(desk, proposal) as root, self._used(desk, proposal, root):
+        async with _notebook_of(desk, proposal) as root, self._in_use(desk, proposal, root):
             return replace(proposal)
 
     async def merge(self, call: Call, desk: Desk, proposal_id: str, expect: str | None) -> Merge:
         """Make the notebook what the proposal wants, keeping what people did meanwhile."""
         proposal = self._find(call, proposal_id)
         async with _notebook_of(desk, proposal) as root:
-            async with self._used(desk, proposal, root):
-                # Nothing was awaited since the proposal took in the notebook: what is compared is what is changed.
+            async with self._in_use(desk, proposal, root):
+                # Nothing was awaited since the proposal took in the notebook, so what was compared is what is changed.
                 if expect is not None and expect != proposal.revision:
                     raise Conflict(
                         f"proposal {proposal.id} would now do something else than at revision {expect}; nothing was merged",
@@ -174,7 +178,7 @@ class Proposals:
                 changes, _ = await root.change(lambda view: recast(view, proposal.cells, author=author, what=what))
                 self._forget(proposal, "was merged already")
             await self._throw_away(desk, proposal)
-            return Merge(proposal, changes, await _saved(root))
+            return Merge(proposal, changes, await _try_save(root))
 
     async def drop(self, call: Call, desk: Desk, proposal_id: str) -> Proposal:
         """End the proposal; the notebook is not touched."""
@@ -196,12 +200,12 @@ class Proposals:
         return f"{self._instance}/{call.principal.id}"
 
     def _find(self, call: Call, proposal_id: str) -> Proposal:
-        found = self._open.get(proposal_id)
-        if found is not None and found.owner == self._owner(call):
-            return found
-        owner, how = self._ended.get(proposal_id, ("", ""))
+        proposal = self._open.get(proposal_id)
+        if proposal is not None and proposal.owner == self._owner(call):
+            return proposal
+        owner, reason = self._ended.get(proposal_id, ("", ""))
         if owner == self._owner(call):
-            raise ProposalEnded(f"proposal {proposal_id} {how}", hint=BEGIN)
+            raise ProposalEnded(f"proposal {proposal_id} {reason}", hint=BEGIN)
         raise NotFound(
             f"you have no proposal {proposal_id[:40]!r}",
             hint="list_nb_proposals shows yours; with path also those from before cellwright was restarted",
@@ -209,49 +213,53 @@ class Proposals:
 
     def _check_open(self, proposal: Proposal) -> None:
         if self._open.get(proposal.id) is not proposal:
-            how = self._ended.get(proposal.id, ("", "has ended"))[1]
-            raise ProposalEnded(f"proposal {proposal.id} {how}; nothing was changed", hint=BEGIN)
+            reason = self._ended.get(proposal.id, ("", "has ended"))[1]
+            raise ProposalEnded(f"proposal {proposal.id} {reason}; nothing was changed", hint=BEGIN)
 
-    async def _of_session(self, call: Call, desk: Desk, root: OpenDocument[LiveNotebook]) -> tuple[Proposal, bool]:
-        """The proposal that this caller is at in this notebook, or a new one, and whether it is new."""
-        for proposal in await self._of_notebook(call, desk, root):
+    async def _current_or_new(self, call: Call, desk: Desk, root: OpenDocument[LiveNotebook]) -> tuple[Proposal, bool]:
+        """The proposal that this caller's session has for this notebook, or a new one; and whether it is new."""
+        for proposal in await self._for_notebook(call, desk, root):
             if proposal.session == call.session:
                 return proposal, False
-        own = sum(one.owner == self._owner(call) for one in self._open.values())
+        own = sum(proposal.owner == self._owner(call) for proposal in self._open.values())
         if own >= MAX_OWN or len(self._open) >= MAX_ALL:
             limit = f"you have {own} open proposals" if own >= MAX_OWN else f"{MAX_ALL} proposals are open here"
             raise LimitReached(f"{limit}; nothing was proposed", hint="merge_nb_proposal or drop_nb_proposal ends one")
         return await self._make(call, desk, root), True
 
-    async def _of_notebook(self, call: Call, desk: Desk, root: OpenDocument[LiveNotebook]) -> list[Proposal]:
+    async def _for_notebook(self, call: Call, desk: Desk, root: OpenDocument[LiveNotebook]) -> list[Proposal]:
         room, path, owner = _room_id(desk, root), NotebookPath(root.path.text), self._owner(call)
-        known = {proposal.fork.id for proposal in self._open.values()}
+        known_forks = {proposal.fork.id for proposal in self._open.values()}
         for fork, description in (await desk.documents.forks.of(room)).items():
-            if description.startswith(MARK) and fork not in known:
+            if description.startswith(MARK) and fork not in known_forks:
                 await self._adopt(desk, fork, room, path)
-        found = [one for one in self._open.values() if one.owner == owner and (one.root == room or one.path == path)]
-        for proposal in found:
+        proposals = [
+            proposal
+            for proposal in self._open.values()
+            if proposal.owner == owner and (proposal.root == room or proposal.path == path)
+        ]
+        for proposal in proposals:
             # The file may have another name by now, or be another file of the same name.
             proposal.path = path
-        return found
+        return proposals
 
     async def _adopt(self, desk: Desk, fork: str, room_id: str, path: NotebookPath) -> None:
-        """Know a proposal again that was made before this program was restarted."""
+        """Take over a proposal that was made before this program was restarted."""
         async with _fork_room(desk, fork, path) as (view, _):
-            found = _record(view)
-            if found and str(found.get("owner", "")).startswith(f"{self._instance}/") and len(self._open) < MAX_ALL:
+            record = _read_record(view)
+            if record and str(record.get("owner", "")).startswith(f"{self._instance}/") and len(self._open) < MAX_ALL:
                 proposal = Proposal(
-                    id=str(found["id"]),
-                    owner=str(found["owner"]),
-                    session=str(found["session"]),
+                    id=str(record["id"]),
+                    owner=str(record["owner"]),
+                    session=str(record["session"]),
                     path=path,
-                    title=str(found["title"]),
-                    made=datetime.fromisoformat(str(found["made"])),
-                    changed=datetime.fromisoformat(str(found["changed"])),
+                    title=str(record["title"]),
+                    made=datetime.fromisoformat(str(record["made"])),
+                    changed=datetime.fromisoformat(str(record["changed"])),
                     root=room_id,
                     fork=Fork(fork, ""),
                 )
-                _take_record(proposal, found)
+                _apply_record(proposal, record)
                 proposal.cells = plain(view)
                 self._open.setdefault(proposal.id, proposal)
 
@@ -266,14 +274,14 @@ class Proposals:
         path = NotebookPath(root.path.text)
         proposal = Proposal(name, self._owner(call), call.session, path, title, now, now, room, fork)
         async with _fork_room(desk, fork.id, path) as (view, _):
-            _calm(view)
+            _set_idle(view)
             proposal.base = proposal.cells = plain(view)
-            _store(view, proposal)
+            _write_record(view, proposal)
         self._open[name] = proposal
         return proposal
 
     @asynccontextmanager
-    async def _used(
+    async def _in_use(
         self, desk: Desk, proposal: Proposal, root: OpenDocument[LiveNotebook]
     ) -> AsyncGenerator[OpenDocument[LiveNotebook]]:
         """The proposal's notebook, after it took in what people did. Nothing is awaited between that and the block."""
@@ -281,25 +289,27 @@ class Proposals:
             self._check_open(proposal)
             await self._renew_if_gone(desk, proposal, root)
             async with _fork_room(desk, proposal.fork.id, proposal.path) as (view, room):
-                self._follow(proposal, view, root.view)
+                self._take_in_notebook(proposal, view, root.view)
                 yield OpenDocument(proposal.path, view, ForkBacking(room))
 
-    def _follow(self, proposal: Proposal, view: LiveNotebook, root: LiveNotebook) -> None:
+    def _take_in_notebook(self, proposal: Proposal, view: LiveNotebook, root: LiveNotebook) -> None:
         """Take in what people did in the notebook since the last time."""
-        found = _record(view)
-        if found:
-            _take_record(proposal, found)
+        record = _read_record(view)
+        if record:
+            _apply_record(proposal, record)
             proposal.cells = plain(view)
-        theirs = plain(root)
-        wanted = {cell.id: cell.source for cell in proposal.cells}
-        merged = three_way(proposal.base, proposal.cells, theirs)
+        notebook_cells = plain(root)
+        proposed_sources = {cell.id: cell.source for cell in proposal.cells}
+        merged = three_way(proposal.base, proposal.cells, notebook_cells)
         proposal.met.update(merged.met)
-        proposal.lost.update({cell_id: wanted[cell_id] for cell_id, how in merged.met.items() if how is Met.GONE})
+        proposal.lost.update(
+            {cell_id: proposed_sources[cell_id] for cell_id, how in merged.met.items() if how is Met.GONE}
+        )
         recast(view, merged.cells, author=FOLLOW, what=FOLLOW)
-        if not found or proposal.base != theirs:
-            _calm(view)
-            proposal.base, proposal.cells = theirs, merged.cells
-            _store(view, proposal)
+        if not record or proposal.base != notebook_cells:
+            _set_idle(view)
+            proposal.base, proposal.cells = notebook_cells, merged.cells
+            _write_record(view, proposal)
 
     async def _renew_if_gone(self, desk: Desk, proposal: Proposal, root: OpenDocument[LiveNotebook]) -> None:
         """A restarted Jupyter server has lost the fork, but we know what was in it. One that somebody else ended stays ended."""
@@ -314,20 +324,20 @@ class Proposals:
         log.info("proposal_renewed id=%s path=%s", proposal.id, proposal.path)
         proposal.fork, proposal.root = fork, room
 
-    async def _end(self, desk: Desk, proposal: Proposal, how: str) -> None:
+    async def _end(self, desk: Desk, proposal: Proposal, reason: str) -> None:
         await desk.documents.forks.end(proposal.fork.id)
-        self._forget(proposal, how)
+        self._forget(proposal, reason)
 
     async def _throw_away(self, desk: Desk, proposal: Proposal) -> None:
-        """The proposal is merged already; what is left of its fork ends with the server at the latest."""
+        """End the fork of a proposal that is merged already. If that fails, it ends with the server."""
         try:
             await desk.documents.forks.end(proposal.fork.id)
         except CellwrightError as error:
             log.info("fork_left_behind fork=%s error=%s", proposal.fork.id, error)
 
-    def _forget(self, proposal: Proposal, how: str) -> None:
+    def _forget(self, proposal: Proposal, reason: str) -> None:
         if self._open.pop(proposal.id, None) is not None:
-            self._ended[proposal.id] = (proposal.owner, how)
+            self._ended[proposal.id] = (proposal.owner, reason)
             if len(self._ended) > REMEMBERED:
                 self._ended.pop(next(iter(self._ended)))
 
@@ -341,13 +351,13 @@ async def _check_offered(desk: Desk) -> None:
 
 
 def _room_id(desk: Desk, root: OpenDocument[LiveNotebook]) -> str:
-    found = desk.rooms.find(root.path, RoomKind.NOTEBOOK)
-    if found is None or found.room_id is None:
+    room = desk.rooms.find(root.path, RoomKind.NOTEBOOK)
+    if room is None or room.room_id is None:
         raise ForksNotOffered(
             f"{root.path} is not shared, so nothing can be proposed for it; nothing was changed",
             hint="edit without propose, or share documents: pip install jupyter-collaboration",
         )
-    return found.room_id
+    return room.room_id
 
 
 @asynccontextmanager
@@ -376,39 +386,39 @@ async def _fork_room(desk: Desk, fork: str, path: NotebookPath) -> AsyncGenerato
         await room.leave()
 
 
-def _kept_in(view: LiveNotebook) -> Map[Any]:
-    return view.doc.get(KEPT, type=Map)
+def _notes(view: LiveNotebook) -> Map[Any]:
+    return view.doc.get(OWN_NOTES, type=Map)
 
 
-def _store(view: LiveNotebook, proposal: Proposal) -> None:
-    _kept_in(view)["record"] = proposal.record()
+def _write_record(view: LiveNotebook, proposal: Proposal) -> None:
+    _notes(view)["record"] = proposal.record()
 
 
-def _record(view: LiveNotebook) -> dict[str, Any]:
-    """What a fork knows of its proposal; nothing if it was just made."""
-    found = _kept_in(view).get("record")
+def _read_record(view: LiveNotebook) -> dict[str, Any]:
+    """The record of its proposal that a fork has; empty if the fork is new."""
+    text = _notes(view).get("record")
     try:
-        data: object = json.loads(found) if isinstance(found, str) else {}
+        data: object = json.loads(text) if isinstance(text, str) else {}
     except ValueError:
         data = {}
     return cast("dict[str, Any]", data) if isinstance(data, dict) else {}
 
 
-def _take_record(proposal: Proposal, found: dict[str, Any]) -> None:
-    proposal.base = tuple(PlainCell(*map(str, cell)) for cell in found["base"])
-    proposal.met = {str(cell_id): Met(how) for cell_id, how in found["met"].items()}
-    proposal.lost = {str(cell_id): str(source) for cell_id, source in found["lost"].items()}
+def _apply_record(proposal: Proposal, record: dict[str, Any]) -> None:
+    proposal.base = tuple(PlainCell(*map(str, cell)) for cell in record["base"])
+    proposal.met = {str(cell_id): Met(how) for cell_id, how in record["met"].items()}
+    proposal.lost = {str(cell_id): str(source) for cell_id, source in record["lost"].items()}
 
 
-def _calm(view: LiveNotebook) -> None:
-    """What ran when the copy was made does not run in the copy."""
+def _set_idle(view: LiveNotebook) -> None:
+    """Mark cells as idle that ran when the fork was made: they do not run in the fork."""
     with view.doc.transaction(origin=FOLLOW):
         for index in range(view.cell_count):
             if view.head(index).running:
                 view.shared_at(index)["execution_state"] = "idle"
 
 
-async def _saved(root: OpenDocument[LiveNotebook]) -> bool:
+async def _try_save(root: OpenDocument[LiveNotebook]) -> bool:
     try:
         return await root.save()
     except CellwrightError as error:

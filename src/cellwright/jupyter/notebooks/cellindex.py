@@ -1,4 +1,4 @@
-"""Which cells a shared notebook has, in order: kept up to date from its events, so that a lookup costs nothing."""
+"""The cells of a shared notebook in order, kept up to date from its events, so that a lookup costs nothing."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,8 +15,8 @@ from cellwright.jupyter.notebooks.cells import head_of, id_of
 from cellwright.jupyter.notebooks.outline import OutlineEntry, entry_of
 from cellwright.notebook.addressing import execution_count_in, no_such_cell, only_cell_showing
 
-KEPT = "cellwright"
-"""Where we keep our own notes in a shared document: what changes there are no cells."""
+OWN_NOTES = "cellwright"
+"""The map of a shared document in which we keep notes of our own. Changes in it are not changes of cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,13 @@ class CellsChanged:
 
 
 class _Followed(Protocol):
-    """What tells of its changes until it is told not to."""
+    """A shared type, or the document, that sends events until it is unobserved."""
 
     def unobserve(self, subscription: Subscription) -> None: ...
 
 
 class CellIndex:
-    """Ids and heads of all cells by position. Make it before the document is filled: then building it is one event."""
+    """Ids and heads of all cells by position. If it is made before the document is filled, building it takes one event."""
 
     def __init__(self, doc: Doc[Any]) -> None:
         self._cells: Array[object] = doc.get("cells", type=Array)
@@ -46,24 +46,24 @@ class CellIndex:
         self._ids: list[str] = []
         self._shared: list[object] = []
         self._heads: list[CellHead | None] = []
-        self.unknown = 0
-        """How many cells have not been looked at as they are now."""
+        self.unread_count = 0
+        """How many cells have not been read in their present state."""
         self._entries: list[OutlineEntry | None] = []
         self._count_of: Counter[str] = Counter()
         self._last_seen_at: dict[str, int] = {}
         self._listeners: list[Callable[[CellsChanged], None]] = []
         self._heard = self._doubtful = self._deaf = False
         self._reload()
-        beside = (doc.get("meta", type=Map), doc.get("state", type=Map), doc.get(KEPT, type=Map))
-        # The second argument is for all versions of pycrdt; only newer ones have it in their events, too.
+        other_maps = (doc.get("meta", type=Map), doc.get("state", type=Map), doc.get(OWN_NOTES, type=Map))
+        # The second argument works with all versions of pycrdt; only newer ones also have it in their events.
         self._followed: list[tuple[_Followed, Subscription]] = [
             (self._cells, self._cells.observe_deep(cast("Any", self._follow))),
-            *((one, one.observe_deep(cast("Any", self._hear))) for one in beside),
+            *((shared_map, shared_map.observe_deep(cast("Any", self._hear))) for shared_map in other_maps),
             (doc, doc.observe(self._after)),
         ]
 
     def close(self) -> None:
-        """Follow no more. The document would keep itself in memory for as long as anybody follows it."""
+        """Stop following. The document would stay in memory for as long as anybody follows it."""
         while self._followed:
             followed, subscription = self._followed.pop()
             followed.unobserve(subscription)
@@ -73,8 +73,8 @@ class CellIndex:
     def unheard(self) -> bool:
         """Whether cells of this document change without an event.
 
-        That is so where the server lost a part of the document's history, as it does when its disk was full for a while. It hears
-        no more of such changes than we do, and does not save them.
+        That happens if the server lost a part of the document's history, for instance because its disk was full for a while.
+        The server does not hear of such changes either, and does not save them.
         """
         self._look_again()
         return self._deaf
@@ -115,24 +115,24 @@ class CellIndex:
 
     def head(self, index: int) -> CellHead:
         self._look_again()
-        known = self._heads[index]
-        if known is None:
-            known = self._heads[index] = head_of(self._shared[index])
-            self.unknown -= 1
-        return known
+        head = self._heads[index]
+        if head is None:
+            head = self._heads[index] = head_of(self._shared[index])
+            self.unread_count -= 1
+        return head
 
     def entry(self, index: int) -> OutlineEntry:
-        """The cell in an outline. Made once for each state of a cell."""
+        """The cell's entry in an outline, made once for each state of the cell."""
         self._look_again()
-        known = self._entries[index]
-        if known is None:
-            known = self._entries[index] = entry_of(self.head(index))
-        return known
+        entry = self._entries[index]
+        if entry is None:
+            entry = self._entries[index] = entry_of(self.head(index))
+        return entry
 
     def shared(self, index: int) -> object:
-        """What the shared document has there, a Map if it is a cell.
+        """The entry of the shared document at this index, a Map if it is a cell.
 
-        Kept, because the document itself counts from its start to find one.
+        It is kept here, because the document itself counts from its start to find one.
         """
         return self._shared[index]
 
@@ -150,7 +150,7 @@ class CellIndex:
             self._shared = [self._cells[index] for index in range(len(self._cells))]
             self._ids = [id_of(cell) for cell in self._shared]
         self._heads = [None] * len(self._ids)
-        self.unknown = len(self._ids)
+        self.unread_count = len(self._ids)
         self._entries = [None] * len(self._ids)
         self._count_of = Counter(self._ids)
 
@@ -158,22 +158,22 @@ class CellIndex:
         self._heard = True
 
     def _after(self, _event: TransactionEvent) -> None:
-        """A transaction is over. One that no event told of may have changed cells all the same; here they cannot be read yet."""
+        """A transaction is over. One without any event may have changed cells all the same; they cannot be read here yet."""
         self._doubtful = self._doubtful or self._deaf or not self._heard
         self._heard = False
 
     def _look_again(self) -> None:
-        """Find out what has changed without an event."""
+        """Find cells that have changed without an event."""
         if not self._doubtful:
             return
         self._doubtful = False
         touched: set[str] = set()
         with self._doc.transaction():
-            for index, known in enumerate(self._heads):
-                if known is not None:
-                    # Also where it is equal: the outputs that it stands for may be others.
+            for index, old_head in enumerate(self._heads):
+                if old_head is not None:
+                    # Also if it is equal: the outputs of its cell may have changed.
                     head = self._heads[index] = head_of(self._shared[index])
-                    if head != known:
+                    if head != old_head:
                         self._entries[index] = None
                         touched.add(self._ids[index])
         if touched:
@@ -197,7 +197,7 @@ class CellIndex:
                 order = True
             elif path and isinstance(path[0], int) and path[0] < len(self._ids):
                 index = path[0]
-                self.unknown += self._heads[index] is not None
+                self.unread_count += self._heads[index] is not None
                 self._heads[index] = self._entries[index] = None
                 if len(path) == 1 and isinstance(event, MapEvent) and "id" in cast("dict[str, Any]", event.keys):
                     touched.add(self._ids[index])
@@ -208,7 +208,7 @@ class CellIndex:
         self._tell(CellsChanged(frozenset(touched), order, ours=not came_from_others(transaction)))
 
     def _reorder(self, delta: list[dict[str, Any]]) -> set[str]:
-        """Follow one change of the list of cells. The ids that came or went."""
+        """Apply one change of the list of cells. Returns the ids that came or went."""
         touched: set[str] = set()
         position = 0
         for step in delta:
@@ -219,21 +219,21 @@ class CellIndex:
                 touched.update(self._ids[position:end])
                 self._gone(self._ids[position:end])
                 del self._ids[position:end]
-                self.unknown -= self._heads[position:end].count(None)
+                self.unread_count -= self._heads[position:end].count(None)
                 del self._heads[position:end]
                 del self._entries[position:end]
                 del self._shared[position:end]
             else:
                 cells = cast("list[object]", step["insert"])
-                came = [id_of(cell) for cell in cells]
-                self._ids[position:position] = came
-                self._count_of.update(came)
-                self._heads[position:position] = [None] * len(came)
-                self.unknown += len(came)
-                self._entries[position:position] = [None] * len(came)
+                new_ids = [id_of(cell) for cell in cells]
+                self._ids[position:position] = new_ids
+                self._count_of.update(new_ids)
+                self._heads[position:position] = [None] * len(new_ids)
+                self.unread_count += len(new_ids)
+                self._entries[position:position] = [None] * len(new_ids)
                 self._shared[position:position] = cells
-                touched.update(came)
-                position += len(came)
+                touched.update(new_ids)
+                position += len(new_ids)
         return touched
 
     def _gone(self, ids: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
-"""Metadata of a cell: tags and whatever else programs keep there, changed entry by entry so that nobody's other entries are lost."""
+"""Metadata of a cell: tags and the entries of other programs. It is changed entry by entry, so that no other entries are lost."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import cast
 
 from pycrdt import Map
@@ -16,11 +16,11 @@ MAX_BYTES = 100_000
 MAX_DEPTH = 20
 TRUSTED = "trusted"
 PASSING = frozenset({TRUSTED, "execution"})
-"""What JupyterLab keeps there for itself: whether outputs may run scripts, and when the cell ran."""
+"""JupyterLab's own entries: whether outputs may run scripts, and when the cell ran."""
 
 
 def checked_entries(entries: Mapping[str, object]) -> JsonObject:
-    """The entries, if they can be kept: small, flat enough, what a shared document can hold, and nobody's trust is given away."""
+    """The entries, if they are small and flat enough, if a shared document can hold them, and if they do not set trust."""
     if TRUSTED in entries:
         raise InvalidArgument(
             "whether a cell's outputs are trusted is for people to say",
@@ -42,28 +42,25 @@ def metadata_of(shared: object) -> JsonObject:
 
 
 def with_entries(metadata: Mapping[str, object], entries: Mapping[str, object]) -> JsonObject:
-    """The metadata with these entries; null takes one away."""
+    """The metadata with these entries; null removes one."""
     return {key: value for key, value in {**metadata, **entries}.items() if value is not None}
 
 
 def put_entries(cell: YCell, entries: Mapping[str, object]) -> JsonObject:
-    """Set entries of a cell's metadata, null taking one away. What these entries were. Call inside a transaction."""
-    kept = cell.get("metadata")
-    now = _those(cast("YCell", kept), entries) if isinstance(kept, Map) else metadata_of(cell)
-    changed = {key: value for key, value in entries.items() if now.get(key) != value}
-    if not isinstance(kept, Map):
+    """Set entries of a cell's metadata; null removes one. Returns their earlier values. Call inside a transaction."""
+    metadata = cell.get("metadata")
+    shared = cast("YCell", metadata) if isinstance(metadata, Map) else None
+    # Only these entries are looked up: somebody may have put a hundred thousand others beside them.
+    keys = () if shared is None else [key for key in entries if key in shared]
+    before = metadata_of(cell) if shared is None else {key: to_plain(shared.get(key)) for key in keys}
+    changed = {key: value for key, value in entries.items() if before.get(key) != value}
+    if shared is None:
         if changed:
-            cell["metadata"] = Map(with_entries(now, changed))
-        return {key: now.get(key) for key in changed}
-    shared = cast("YCell", kept)
+            cell["metadata"] = Map(with_entries(before, changed))
+        return {key: before.get(key) for key in changed}
     for key, value in changed.items():
         if value is None:
             del shared[key]
         else:
             shared[key] = value
-    return {key: now.get(key) for key in changed}
-
-
-def _those(shared: YCell, keys: Iterable[str]) -> JsonObject:
-    """Only these entries are looked up: somebody may have put a hundred thousand others beside them."""
-    return {key: to_plain(shared.get(key)) for key in keys if key in shared}
+    return {key: before.get(key) for key in changed}

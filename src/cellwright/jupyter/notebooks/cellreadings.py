@@ -16,10 +16,10 @@ from cellwright.jupyter.notebooks.cells import UnreadableCell
 from cellwright.jupyter.notebooks.shapes import (
     MAX_PICTURES,
     SUMMARY_CHARACTERS,
+    cleaned_json,
     data_kind,
     shape_outputs,
     size_of,
-    told,
 )
 from cellwright.notebook.shown import ShownOutput
 
@@ -33,7 +33,7 @@ class CellRemarks(TypedDict, total=False):
 
 
 class CellBody(CellRemarks):
-    """What every reading of a cell has."""
+    """The keys of every reading of a cell."""
 
     index: int
     id: str
@@ -43,7 +43,7 @@ class CellBody(CellRemarks):
 
 
 class CellCuts(TypedDict):
-    """What was cut: the source, and each of the outputs."""
+    """Whether the source was cut, and whether each of the outputs was."""
 
     source: bool
     outputs: list[bool]
@@ -65,19 +65,19 @@ def shape_cell(
     cleaned = seen(cell.source)
     body = _body(cell, cleaned, limit)
     shaped = shape_outputs(cell.outputs, limit, path, cell.id, fitted, room)
-    made: CellReading = {
+    reading: CellReading = {
         **body,
-        "metadata": _told(cell.metadata),
+        "metadata": _shown_metadata(cell.metadata),
         "execution_count": cell.head.execution_count,
         "outputs": shaped.outputs,
         "truncated": {"source": bool(gaps_of(body["source"])), "outputs": shaped.truncated},
         **_remarks(cell, cleaned, shaped.hidden),
     }
-    return made, shaped.pictures
+    return reading, shaped.pictures
 
 
 class OutputSummary(TypedDict):
-    """What kind of output it is and how large; or the output itself, without what is empty in it."""
+    """The kind and size of an output; or the output itself, without its empty values."""
 
     output_type: str
     name: NotRequired[str]
@@ -98,7 +98,7 @@ class SourceCut(TypedDict):
 
 
 class CellDigest(CellBody):
-    """A cell in short, without what is empty: a key that is missing says the same for less."""
+    """A cell in short, without empty values: a missing key says the same in fewer tokens."""
 
     metadata: NotRequired[dict[str, Any]]
     execution_count: NotRequired[int]
@@ -109,16 +109,16 @@ class CellDigest(CellBody):
 def digest_cell(cell: LiveCell, limit: int, *, outputs: bool) -> CellDigest:
     """A cell with its outputs in short, or without them."""
     cleaned = seen(cell.source)
-    made: CellDigest = {**_body(cell, cleaned, limit)}
-    if metadata := _told(cell.metadata):
-        made["metadata"] = metadata
+    digest: CellDigest = {**_body(cell, cleaned, limit)}
+    if metadata := _shown_metadata(cell.metadata):
+        digest["metadata"] = metadata
     if cell.head.execution_count is not None:
-        made["execution_count"] = cell.head.execution_count
+        digest["execution_count"] = cell.head.execution_count
     if outputs and cell.outputs:
-        made["outputs"] = [_summary(output) for output in cell.outputs]
-    if gaps_of(made["source"]):
-        made["truncated"] = {"source": True}
-    return {**made, **_remarks(cell, cleaned, 0)}
+        digest["outputs"] = [_summary(output) for output in cell.outputs]
+    if gaps_of(digest["source"]):
+        digest["truncated"] = {"source": True}
+    return {**digest, **_remarks(cell, cleaned, 0)}
 
 
 def _body(cell: LiveCell, cleaned: Cleaned, limit: int) -> CellBody:
@@ -132,49 +132,49 @@ def _body(cell: LiveCell, cleaned: Cleaned, limit: int) -> CellBody:
 
 
 def _remarks(cell: LiveCell, cleaned: Cleaned, hidden: int) -> CellRemarks:
-    """What is to be said of a cell, of whose outputs `hidden` characters were taken out."""
-    made: CellRemarks = {}
+    """Remarks on a cell. `hidden` is the number of characters that were removed from its outputs."""
+    remarks: CellRemarks = {}
     if isinstance(cell.head, UnreadableCell):
-        made["note"] = cell.head.note
+        remarks["note"] = cell.head.note
     elif cleaned.text != cell.source and has_controls(cell.source):
-        made["note"] = "control pictures like ␍ stand for control characters in the source"
+        remarks["note"] = "control pictures like ␍ stand for control characters in the source"
     if cell.head.running:
-        made["running"] = True
+        remarks["running"] = True
     if hidden + cleaned.hidden:
-        made["hidden_characters_removed"] = hidden + cleaned.hidden
-    return made
+        remarks["hidden_characters_removed"] = hidden + cleaned.hidden
+    return remarks
 
 
-def _told(metadata: Mapping[str, Any]) -> JsonObject:
-    """A cell's metadata without what JupyterLab keeps for itself."""
-    return told({key: value for key, value in metadata.items() if key not in {"trusted", "execution"}})
+def _shown_metadata(metadata: Mapping[str, Any]) -> JsonObject:
+    """A cell's metadata without the entries that JupyterLab keeps for itself."""
+    return cleaned_json({key: value for key, value in metadata.items() if key not in {"trusted", "execution"}})
 
 
 def _summary(output: Output) -> OutputSummary:
-    """A short output itself, which costs no more and says more; else what it is."""
+    """The output itself if it is short, which costs no more and says more; else its kind and size."""
     if size_of(output) <= SHORT_CHARACTERS:
         shaped = shape_outputs([output], SHORT_CHARACTERS, None, "", {}, room=0)
         if not shaped.truncated[0]:
-            return _itself(shaped.outputs[0])
+            return _without_empty_values(shaped.outputs[0])
     return _kind_and_size(output)
 
 
-def _itself(output: ShownOutput) -> OutputSummary:
-    made: OutputSummary = {"output_type": output["output_type"]}
+def _without_empty_values(output: ShownOutput) -> OutputSummary:
+    summary: OutputSummary = {"output_type": output["output_type"]}
     if "text" in output:
         return {**output}
     if "traceback" in output:
-        made = {**output}
+        summary = {**output}
         if not output["traceback"]:
-            del made["traceback"]
+            del summary["traceback"]
     elif "data" in output:
         if output["data"]:
-            made["data"] = output["data"]
+            summary["data"] = output["data"]
         if output["metadata"]:
-            made["metadata"] = output["metadata"]
+            summary["metadata"] = output["metadata"]
         if output["execution_count"] is not None:
-            made["execution_count"] = output["execution_count"]
-    return made
+            summary["execution_count"] = output["execution_count"]
+    return summary
 
 
 def _kind_and_size(output: Output) -> OutputSummary:

@@ -1,7 +1,7 @@
 """Cells as the shared document keeps them, and as JSON.
 
-Anybody in a room can put anything in the place of a cell, or of a part of one. Such an entry reads as a raw cell that says what
-it is; the cells around it are none the worse for it.
+Anybody in a room can put anything in the place of a cell, or of a part of one. Such an entry is read as a raw cell that says what
+it is; the cells around it are not affected.
 """
 
 import json
@@ -40,13 +40,13 @@ YCell = Map[Any]
 
 @dataclass(frozen=True, slots=True)
 class UnreadableCell(CellHead):
-    """What stands where a cell should be, as far as it can be shown."""
+    """An entry of the cells that is no cell, as far as it can be shown."""
 
     note: str = ""
 
 
 def checked_source(source: str) -> str:
-    """The text, if it can be kept: valid Unicode, not enormous."""
+    """The text, if it is valid Unicode and not too large."""
     try:
         size = len(source.encode("utf-8"))
     except UnicodeEncodeError as error:
@@ -61,40 +61,50 @@ def checked_source(source: str) -> str:
     return source
 
 
-def new_id(taken: Collection[str]) -> str:
+def new_id(taken_ids: Collection[str]) -> str:
     """An id that no cell has."""
-    made = uuid.uuid4().hex[:8]
-    while made in taken:
-        made = uuid.uuid4().hex[:8]
-    return made
+    cell_id = uuid.uuid4().hex[:8]
+    while cell_id in taken_ids:
+        cell_id = uuid.uuid4().hex[:8]
+    return cell_id
 
 
-def new_cell_json(cell: NewCell, taken: Collection[str]) -> JsonObject:
-    """A fresh cell, with an id that is not `taken`."""
-    made: JsonObject = {"id": new_id(taken), "cell_type": cell.cell_type.value, "source": checked_source(cell.source)}
+def new_cell_json(cell: NewCell, taken_ids: Collection[str]) -> JsonObject:
+    """A new cell as JSON, with an id that is not in `taken_ids`."""
+    cell_json: JsonObject = {
+        "id": new_id(taken_ids),
+        "cell_type": cell.cell_type.value,
+        "source": checked_source(cell.source),
+    }
     if cell.cell_type is CellType.CODE:
-        # Trusted as JupyterLab's own new cells are: it has no output yet that somebody else made.
-        return made | {"metadata": {"trusted": True}, "outputs": [], "execution_count": None}
-    return made | {"metadata": {}}
+        # Trusted like JupyterLab's own new cells, because it has no outputs of somebody else yet.
+        return cell_json | {"metadata": {"trusted": True}, "outputs": [], "execution_count": None}
+    return cell_json | {"metadata": {}}
 
 
 def to_ycell(cell: object) -> YCell:
     """A cell's JSON as the shared types that JupyterLab makes, so that it can follow every later change."""
-    given = cast("JsonObject", cell) if isinstance(cell, dict) else _raw_cell(cell)
-    made: JsonObject = {**given, "source": Text(joined(given.get("source"))), "metadata": Map(_dict(given, "metadata"))}
-    if not made.get("id") or not isinstance(made["id"], str):
-        made["id"] = uuid.uuid4().hex[:8]
-    if not isinstance(made.get("cell_type"), str):
-        made["cell_type"] = CellType.RAW.value
-    if made["cell_type"] == CellType.CODE:
-        outputs: object = given.get("outputs")
-        listed = cast("list[object]", outputs) if isinstance(outputs, list) else []
-        made["outputs"] = Array([to_youtput(cast("JsonObject", one)) for one in listed if isinstance(one, dict)])
-        made.setdefault("execution_count", None)
-        made["execution_state"] = "idle"
-    elif not made.get("attachments"):
-        made.pop("attachments", None)
-    return Map(made)
+    cell_json = cast("JsonObject", cell) if isinstance(cell, dict) else _raw_cell(cell)
+    parts: JsonObject = {
+        **cell_json,
+        "source": Text(joined(cell_json.get("source"))),
+        "metadata": Map(_dict(cell_json, "metadata")),
+    }
+    if not parts.get("id") or not isinstance(parts["id"], str):
+        parts["id"] = uuid.uuid4().hex[:8]
+    if not isinstance(parts.get("cell_type"), str):
+        parts["cell_type"] = CellType.RAW.value
+    if parts["cell_type"] == CellType.CODE:
+        outputs: object = cell_json.get("outputs")
+        output_list = cast("list[object]", outputs) if isinstance(outputs, list) else []
+        parts["outputs"] = Array(
+            [to_youtput(cast("JsonObject", output)) for output in output_list if isinstance(output, dict)]
+        )
+        parts.setdefault("execution_count", None)
+        parts["execution_state"] = "idle"
+    elif not parts.get("attachments"):
+        parts.pop("attachments", None)
+    return Map(parts)
 
 
 def _dict(cell: JsonObject, key: str) -> JsonObject:
@@ -114,15 +124,15 @@ def to_youtput(output: JsonObject) -> YCell:
 
 
 def to_json(shared: object) -> JsonObject:
-    """A cell as files have it: whole numbers as such, and without what only lives in the shared document.
+    """A cell as in files: with whole numbers as such, and without what only the shared document has.
 
-    What is no cell becomes a raw one that holds it as text.
+    An entry that is no cell becomes a raw cell with the entry as its text.
     """
     return as_cell(shared, to_plain(shared))
 
 
 def as_cell(shared: object, plain: object) -> JsonObject:
-    """The same of one that is plain JSON already."""
+    """The same for an entry that was converted to plain JSON already."""
     if not isinstance(shared, Map) or not isinstance(plain, dict):
         return _raw_cell(plain)
     cell = cast("JsonObject", plain)
@@ -141,10 +151,10 @@ def to_plain(value: object, depth: int = 0) -> object:
         return int(value) if value.is_integer() else value
     if isinstance(value, float | Text):
         return str(value)
-    return TOO_DEEP if depth >= MAX_DEPTH else _plain_inside(value, depth + 1)
+    return TOO_DEEP if depth >= MAX_DEPTH else _plain_container(value, depth + 1)
 
 
-def _plain_inside(value: object, depth: int) -> object:
+def _plain_container(value: object, depth: int) -> object:
     if isinstance(value, dict | Map):
         return {key: to_plain(item, depth) for key, item in cast("JsonObject", value).items()}
     if isinstance(value, list | Array):
@@ -184,12 +194,12 @@ def head_of(shared: object) -> CellHead:
         execution_count=count_of(to_plain(ycell.get("execution_count"))),
         running=ycell.get("execution_state") == "running",
         output_count=count,
-        failed=outputs is not None and any(_kind(outputs[index]) == "error" for index in last),
+        failed=outputs is not None and any(_output_type(outputs[index]) == "error" for index in last),
     )
 
 
 def _fault(ycell: YCell, cell_type: object) -> str:
-    """What keeps this from being a cell; "" if nothing does."""
+    """Why this is not a cell; "" if it is one."""
     if not isinstance(cell_type, str) or not cell_type:
         return "a cell without a type"
     if not isinstance(ycell.get("source"), Text | str | None):
@@ -206,26 +216,26 @@ def _unreadable(shared: object, cell_id: str, fault: str) -> UnreadableCell:
 
 
 def _outputs(ycell: YCell) -> Array[Any] | None:
-    found = ycell.get("outputs")
-    return cast("Array[Any]", found) if isinstance(found, Array) else None
+    outputs = ycell.get("outputs")
+    return cast("Array[Any]", outputs) if isinstance(outputs, Array) else None
 
 
 def text_name(shared: object) -> tuple[int, int] | None:
-    """What the shared document calls the text of a cell: who made it, and as which of their changes."""
+    """The name of a cell's text in the shared document: the client that made it, and the number of that change."""
     source = cast("YCell", shared).get("source") if isinstance(shared, Map) else None
     if not isinstance(source, Text):
         return None
-    # The position before everything in a text has no neighbour: it names the text itself.
-    made = cast("JsonObject", StickyIndex.new(source, 0, Assoc.BEFORE).to_json())  # pyright: ignore[reportUnknownMemberType]
-    name: object = made.get("type")
+    # The position before everything in a text has no neighbour, so it names the text itself.
+    position = cast("JsonObject", StickyIndex.new(source, 0, Assoc.BEFORE).to_json())  # pyright: ignore[reportUnknownMemberType]
+    name: object = position.get("type")
     return name_of(name)
 
 
-def name_of(said: object) -> tuple[int, int] | None:
-    """A name in the shared document, if it is one."""
-    if not isinstance(said, dict):
+def name_of(candidate: object) -> tuple[int, int] | None:
+    """The name of a shared type, if this is one."""
+    if not isinstance(candidate, dict):
         return None
-    client, clock = (to_plain(cast("JsonObject", said).get(key)) for key in ("client", "clock"))
+    client, clock = (to_plain(cast("JsonObject", candidate).get(key)) for key in ("client", "clock"))
     return (client, clock) if isinstance(client, int) and isinstance(clock, int) else None
 
 
@@ -233,7 +243,7 @@ def joined_text(value: object) -> str:
     return str(value) if isinstance(value, Text) else joined(value)
 
 
-def _kind(output: object) -> str:
+def _output_type(output: object) -> str:
     if isinstance(output, Map):
         return str(cast("YCell", output).get("output_type", ""))
     return str(cast("JsonObject", output).get("output_type", "")) if isinstance(output, dict) else ""
@@ -248,14 +258,14 @@ def cell_of(shared: object, index: int, head: CellHead) -> LiveCell:
 
 
 def cell_from(parts: JsonObject, index: int, head: CellHead) -> LiveCell:
-    """The whole cell, of which these parts are plain JSON already."""
+    """The whole cell, from parts that are plain JSON already."""
     if isinstance(head, UnreadableCell):
         return LiveCell(index, head)
     outputs = cast("list[object]", parts["outputs"]) if isinstance(parts["outputs"], list) else []
     return LiveCell(
         index=index,
         head=head,
-        outputs=tuple(output_from_json(cast("JsonObject", one)) for one in outputs if isinstance(one, dict)),
+        outputs=tuple(output_from_json(cast("JsonObject", output)) for output in outputs if isinstance(output, dict)),
         metadata=_dict(parts, "metadata"),
         attachments=_dict(parts, "attachments"),
     )

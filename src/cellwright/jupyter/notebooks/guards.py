@@ -1,4 +1,4 @@
-"""What is looked at before a change is made: revisions, running cells, text that must occur once."""
+"""Checks before a change is made: revisions, running cells, text that must occur once, limits."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ MOST_PLACES = 20_000
 
 
 def check_revision(index: int, head: CellHead, expect: str, as_seen: str | None) -> None:
-    """Raise if the cell is not as the caller saw it; `as_seen` is what they saw, if that is known."""
+    """Raise if the cell is not as the caller saw it. `as_seen` is the source that they saw, if it is known."""
     if head.revision == expect:
         return
     raise Conflict(
@@ -35,25 +35,25 @@ def check_idle(cells: Iterable[tuple[int, CellHead]]) -> None:
             raise Conflict(f"cell {head.id} (index {index}) is running", hint="Wait for it, or interrupt the kernel")
 
 
-def check_found(head: CellHead, old: str, found: list[int], *, every: bool) -> None:
-    """Raise unless the text to replace is there, and once, or every occurrence is meant."""
+def check_occurrences(head: CellHead, old: str, starts: list[int], *, every: bool) -> None:
+    """Raise unless the text to replace occurs, and only once if not `every` occurrence is meant. `starts`: where it occurs."""
     source = head.source
     if not old:
         raise InvalidArgument("the text to replace is empty", hint="Give the text that is there now")
-    if not found:
+    if not starts:
         near = nearest_line(old, source)
         hint = f"The nearest line is: {near}" if near else "Read the cell again; the text must match exactly"
         raise NotFound(f"the text is not in cell {head.id}; nothing was changed", hint=hint)
-    if len(found) > 1 and not every:
-        lines = ", ".join(str(source.count("\n", 0, start) + 1) for start in found[:10])
+    if len(starts) > 1 and not every:
+        lines = ", ".join(str(source.count("\n", 0, start) + 1) for start in starts[:10])
         raise InvalidArgument(
-            f"the text is {counted(len(found), 'time')} in cell {head.id} (lines {lines}); nothing was changed",
+            f"the text is {counted(len(starts), 'time')} in cell {head.id} (lines {lines}); nothing was changed",
             hint="Give more of what is around it, or ask for every occurrence",
         )
 
 
 def check_count(cells: int) -> None:
-    """Raise if these are more new cells than one edit may bring: a shared document takes each with a walk through all before it."""
+    """Raise if these are more new cells than one edit may insert: for each, the shared document walks through all before it."""
     if cells > MOST_NEW_CELLS:
         raise LimitReached(
             f"{cells:,} new cells at once; at most {MOST_NEW_CELLS:,} are accepted, and nothing was changed",
@@ -62,7 +62,7 @@ def check_count(cells: int) -> None:
 
 
 def check_changed(cells: int) -> None:
-    """Raise if one edit means more cells than can be changed without a pause in which others are answered."""
+    """Raise if one edit would change more cells than is possible without keeping other callers waiting."""
     if cells > MOST_CHANGED_CELLS:
         raise LimitReached(
             f"{cells:,} cells at once; at most {MOST_CHANGED_CELLS:,} are changed by one edit, and nothing was changed",

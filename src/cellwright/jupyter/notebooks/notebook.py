@@ -1,7 +1,7 @@
-"""A notebook in a shared document, changed by the least that says what is meant.
+"""A notebook in a shared document, changed by the smallest difference.
 
-Nothing here waits: a change is resolved, checked and applied in one step, so that no index can go stale in between. Who calls
-must then see to it that the change is acknowledged.
+Nothing here waits: a change is resolved, checked and applied in one step, so that no index can go stale in between. The caller
+must then wait until the change is acknowledged.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,9 +30,9 @@ from cellwright.jupyter.notebooks.cells import YCell, checked_source, new_cell_j
 from cellwright.jupyter.notebooks.guards import (
     check_changed,
     check_count,
-    check_found,
     check_growth,
     check_idle,
+    check_occurrences,
     check_places,
     check_revision,
 )
@@ -46,7 +46,7 @@ AGENT = "agent"
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
-    """The cells of `range` get this source, type and metadata, each as far as it is given. `expect` is the revision the caller saw."""
+    """A new source, type or metadata for the cells of `range`; None changes nothing. `expect` is the revision the caller saw."""
 
     range: CellRange
     source: str | None = None
@@ -64,20 +64,21 @@ class LiveNotebook(ReadableNotebook):
         self.history = history if history is not None else History()
 
     def insert(self, position: int, cells: Sequence[NewCell], *, author: str = AGENT) -> list[str]:
-        """New cells before the cell at `position`; -1 appends. Their ids."""
-        place = insert_position(self.cell_count, position)
+        """Insert cells before the cell at `position`; -1 appends. Returns their ids."""
+        index = insert_position(self.cell_count, position)
         check_count(len(cells))
-        made = self._new(cells)
+        new_cells = self._new_cells_json(cells)
         with self.doc.transaction(origin=author):
-            self.put(place, made)
-        self.history.add(author, f"insert {counted(len(made), 'cell')}", [_inserted(made)] if made else [])
-        return self.note_touched([str(cell["id"]) for cell in made])
+            self.put(index, new_cells)
+        step = Inserted(tuple((str(cell["id"]), str(cell["source"])) for cell in new_cells))
+        self.history.add(author, f"insert {counted(len(new_cells), 'cell')}", [step] if new_cells else [])
+        return self.note_touched([str(cell["id"]) for cell in new_cells])
 
     def insert_after(self, cell_id: str, cells: Sequence[NewCell], *, author: str = AGENT) -> list[str]:
         return self.insert(self.index_of(cell_id) + 1, cells, author=author)
 
     def replace(self, changes: Sequence[SourceChange], *, author: str = AGENT) -> list[str]:
-        """New sources, types or metadata for cells, each by the smallest difference. The ids of all cells named."""
+        """Change sources, types or metadata of cells, by the smallest difference. Returns the ids of all cells in the ranges."""
         resolved = resolve_each(self._index, [change.range for change in changes])
         planned = list(zip(changes, resolved, strict=True))
         check_changed(sum(map(len, resolved)))
@@ -93,13 +94,13 @@ class LiveNotebook(ReadableNotebook):
         with self.doc.transaction(origin=author):
             for change, indexes in planned:
                 for index in indexes:
-                    steps += self._replace_one(index, change)
+                    steps += self._change_cell(index, change)
         self.history.add(author, f"change {counted(len(steps), 'cell')}", steps)
         return self.note_touched([self.id_at(index) for _, indexes in planned for index in indexes])
 
     def edit(
         self,
-        which: CellRange,
+        cell_range: CellRange,
         old: str,
         new: str,
         *,
@@ -107,34 +108,34 @@ class LiveNotebook(ReadableNotebook):
         expect: str | None = None,
         author: str = AGENT,
     ) -> int:
-        """Replace the literal text `old` in one cell; it must occur once, unless `every`. How often it was replaced."""
-        index = self._one(which)
+        """Replace the literal text `old` in one cell; it must occur once, unless `every`. Returns the number of replacements."""
+        index = self._single_index(cell_range)
         self._check([index], expect)
         checked_source(new)
         source = self.head(index).source
-        made = replacements(source, old, new)
-        found = [change.start for change in made]
-        check_found(self._index.head(index), old, found, every=every)
+        changes = replacements(source, old, new)
+        starts = [change.start for change in changes]
+        check_occurrences(self._index.head(index), old, starts, every=every)
         with self.doc.transaction(origin=author):
-            apply(self.text_of(index), source, made)
-        after = changed_text(source, made)
+            apply(self.text_of(index), source, changes)
+        after = changed_text(source, changes)
         self.note_touched([self._index.ids[index]])
         self.history.add(author, "edit a cell", [Rewritten(self._index.ids[index], source, after)])
-        return len(found)
+        return len(starts)
 
     def delete(
         self, ranges: Sequence[CellRange], *, expect: Mapping[str, str] | None = None, author: str = AGENT
     ) -> list[str]:
-        """Remove cells. `expect` gives revisions by cell id. The ids of what was removed."""
+        """Remove cells. `expect` gives revisions by cell id. Returns the removed ids."""
         indexes = self.resolve(ranges)
         check_changed(len(indexes))
         self.check_revisions(indexes, expect)
-        gone = [self._index.ids[index] for index in indexes]
-        step = Removed(tuple((self._place(index), self.json_at(index)) for index in indexes))
+        deleted_ids = [self._index.ids[index] for index in indexes]
+        step = Removed(tuple((self._cell_place(index), self.json_at(index)) for index in indexes))
         with self.doc.transaction(origin=author):
             self.remove(indexes)
-        self.history.add(author, f"delete {counted(len(gone), 'cell')}", [step] if gone else [])
-        return gone
+        self.history.add(author, f"delete {counted(len(deleted_ids), 'cell')}", [step] if deleted_ids else [])
+        return deleted_ids
 
     def move(
         self,
@@ -144,21 +145,22 @@ class LiveNotebook(ReadableNotebook):
         expect: Mapping[str, str] | None = None,
         author: str = AGENT,
     ) -> list[str]:
-        """Put cells, in their order, before the cell that is now at `position`; -1 means the end. Their ids."""
+        """Move cells, in their order, before the cell that is now at `position`; -1 means the end. Returns their ids."""
         indexes = self.resolve(ranges)
-        place = insert_position(self.cell_count, position)
+        target = insert_position(self.cell_count, position)
         check_count(len(indexes))
         self.check_revisions(indexes, expect)
         self.check_idle(indexes)
-        moved = [self._movable(index) for index in indexes]
-        origins = tuple((str(cell["id"]), self._place(index)) for cell, index in zip(moved, indexes, strict=True))
-        place -= sum(1 for index in indexes if index < place)
-        in_place = indexes == list(range(place, place + len(indexes)))
+        # Each with an id, even if it had none.
+        moved = [{**self.json_at(index), "id": self.id_at(index) or new_id(self._index.ids)} for index in indexes]
+        origins = tuple((str(cell["id"]), self._cell_place(index)) for cell, index in zip(moved, indexes, strict=True))
+        target -= sum(1 for index in indexes if index < target)
+        in_place = indexes == list(range(target, target + len(indexes)))
         if in_place and all(self.is_proper(index) for index in indexes):
             return [cell_id for cell_id, _ in origins]
         with self.doc.transaction(origin=author):
             self.remove(indexes)
-            self.put(place, moved)
+            self.put(target, moved)
         self.history.add(author, f"move {counted(len(moved), 'cell')}", [Moved(origins)] if moved else [])
         return self.note_touched([cell_id for cell_id, _ in origins])
 
@@ -170,11 +172,11 @@ class LiveNotebook(ReadableNotebook):
         expect: Mapping[str, str] | None = None,
         author: str = AGENT,
     ) -> list[str]:
-        """Make cells code, markdown or raw. Outputs of cells that were code go. The ids of what changed."""
-        named = self.resolve(ranges)
-        check_changed(len(named))
-        self.check_revisions(named, expect)
-        indexes = [index for index in named if self.head(index).cell_type != cell_type]
+        """Make cells code, markdown or raw. Cells that were code lose their outputs. Returns the ids of changed cells."""
+        requested = self.resolve(ranges)
+        check_changed(len(requested))
+        self.check_revisions(requested, expect)
+        indexes = [index for index in requested if self.head(index).cell_type != cell_type]
         self.check_idle(indexes)
         changed = [self._index.ids[index] for index in indexes]
         with self.doc.transaction(origin=author):
@@ -189,14 +191,14 @@ class LiveNotebook(ReadableNotebook):
         expect: Mapping[str, str] | None = None,
         author: str = AGENT,
     ) -> list[str]:
-        """Empty the outputs of code cells; of all if no ranges are given. The ids of cells that had any."""
+        """Clear the outputs of code cells; of all if no ranges are given. Returns the ids of cells that had any."""
         indexes = range(self.cell_count) if ranges is None else self.resolve(ranges)
         self.check_revisions(indexes, expect)
-        full = [(index, step) for index in indexes if (step := self.outputs_at(index)) is not None]
+        cleared = [(index, step) for index in indexes if (step := self.outputs_at(index)) is not None]
         with self.doc.transaction(origin=author):
-            self.clear_at([index for index, _ in full])
-        self.history.add(author, f"clear the outputs of {counted(len(full), 'cell')}", [step for _, step in full])
-        return [step.cell_id for _, step in full]
+            self.clear_at([index for index, _ in cleared])
+        self.history.add(author, f"clear the outputs of {counted(len(cleared), 'cell')}", [step for _, step in cleared])
+        return [step.cell_id for _, step in cleared]
 
     def outputs_at(self, index: int) -> Cleared | None:
         """The outputs of a code cell as undo keeps them; None if it has none and never ran."""
@@ -206,22 +208,22 @@ class LiveNotebook(ReadableNotebook):
         return Cleared(head.id, tuple(self.json_at(index).get("outputs") or ()), head.execution_count)
 
     def clear_at(self, indexes: Iterable[int]) -> None:
-        """Empty the outputs of cells. Call inside a transaction."""
+        """Clear the outputs of cells. Call inside a transaction."""
         for index in indexes:
             cell = self.shared_at(index)
             outputs = cell.get("outputs")
             if isinstance(outputs, Array):
-                # Never a new array: people's JupyterLab would stay with the old one.
+                # Never a new array: people's JupyterLab would keep following the old one.
                 cast("Array[Any]", outputs).clear()
             if "execution_count" in cell:
                 cell["execution_count"] = None
 
     def set_metadata(self, key: str, value: object, *, author: str = AGENT) -> None:
-        """One entry of the notebook's metadata, for instance `kernelspec`."""
+        """Set one entry of the notebook's metadata, for instance `kernelspec`."""
         with self.doc.transaction(origin=author):
-            found = self._meta.get("metadata")
-            if isinstance(found, Map):
-                cast("YCell", found)[key] = value
+            metadata = self._meta.get("metadata")
+            if isinstance(metadata, Map):
+                cast("YCell", metadata)[key] = value
             else:
                 self._meta["metadata"] = Map({**self.metadata, key: value})
 
@@ -235,32 +237,32 @@ class LiveNotebook(ReadableNotebook):
         return True
 
     def own_ids(self, indexes: Sequence[int], *, author: str = AGENT) -> list[str]:
-        """The ids of these cells, after each that has none, or one that other cells have too, got its own."""
-        shared = [index for index in indexes if not self.have_own_ids([index])]
-        if shared:
+        """The ids of these cells. A cell without an id, or with one that others have too, gets its own first."""
+        shared_id_indexes = [index for index in indexes if not self.have_own_ids([index])]
+        if shared_id_indexes:
             with self.doc.transaction(origin=author):
-                taken = set(self._index.ids)
-                for index in shared:
-                    made = self.shared_at(index)["id"] = new_id(taken)
-                    taken.add(made)
+                taken_ids = set(self._index.ids)
+                for index in shared_id_indexes:
+                    cell_id = self.shared_at(index)["id"] = new_id(taken_ids)
+                    taken_ids.add(cell_id)
         return [self.id_at(index) for index in indexes]
 
-    def put(self, place: int, cells: Iterable[object]) -> None:
-        """Cells as JSON, with the ids they have, before an index. Call inside a transaction."""
-        self._cells[place:place] = [to_ycell(cell) for cell in cells]
+    def put(self, index: int, cells: Iterable[object]) -> None:
+        """Insert cells as JSON, with the ids they have, before an index. Call inside a transaction."""
+        self._cells[index:index] = [to_ycell(cell) for cell in cells]
 
     def put_over(self, index: int, cell: JsonObject) -> None:
-        """A cell as JSON in the place of another. Call inside a transaction."""
+        """Put a cell as JSON in the place of another. Call inside a transaction."""
         self._cells[index] = to_ycell(cell)
 
     def remove(self, indexes: Sequence[int]) -> None:
-        """Cells by ascending index. Call inside a transaction."""
-        # From the end: what is removed must not move what is still to be removed.
+        """Remove cells by ascending index. Call inside a transaction."""
+        # From the end, so that the remaining indexes stay right.
         for start, end in reversed(runs_of(indexes)):
             del self._cells[start:end]
 
     def fill(self, content: JsonObject) -> None:
-        """All of a notebook that was read as JSON, into a document that is empty."""
+        """Fill an empty document with a notebook that was read as JSON."""
         with self.doc.transaction(origin="load"):
             self._meta["nbformat"] = content.get("nbformat", 4)
             self._meta["nbformat_minor"] = content.get("nbformat_minor", 0)
@@ -270,19 +272,19 @@ class LiveNotebook(ReadableNotebook):
                 self._cells.insert(0, to_ycell(cell))
 
     def note_touched(self, ids: list[str]) -> list[str]:
-        """Remember where the agent works, for people to see."""
+        """Remember where the agent works, which people are shown."""
         self._touched = ids[-1] if ids else self._touched
         return ids
 
-    def _new(self, cells: Sequence[NewCell]) -> list[JsonObject]:
-        taken = set(self._index.ids)
-        made: list[JsonObject] = []
+    def _new_cells_json(self, cells: Sequence[NewCell]) -> list[JsonObject]:
+        taken_ids = set(self._index.ids)
+        new_cells: list[JsonObject] = []
         for cell in cells:
-            made.append(new_cell_json(cell, taken))
-            taken.add(str(made[-1]["id"]))
-        return made
+            new_cells.append(new_cell_json(cell, taken_ids))
+            taken_ids.add(str(new_cells[-1]["id"]))
+        return new_cells
 
-    def _place(self, index: int) -> CellPlace:
+    def _cell_place(self, index: int) -> CellPlace:
         return CellPlace(self._index.ids[index - 1] if index > 0 else None, index)
 
     def _check(self, indexes: Sequence[int], expect: str | None) -> None:
@@ -294,9 +296,9 @@ class LiveNotebook(ReadableNotebook):
 
     def check_revisions(self, indexes: Sequence[int], expect: Mapping[str, str] | None) -> None:
         """Raise if one of these cells is not as the caller saw it. `expect` gives revisions by cell id."""
-        named = {self._index.ids[index] for index in indexes}
+        requested_ids = {self._index.ids[index] for index in indexes}
         for cell_id in expect or {}:
-            if cell_id not in named:
+            if cell_id not in requested_ids:
                 raise InvalidArgument(
                     f"`expect` names cell {cell_id}, which the ranges do not",
                     hint="name the same cells in ranges and in expect",
@@ -306,26 +308,21 @@ class LiveNotebook(ReadableNotebook):
                 self._check_revision(index, revision)
 
     def _check_revision(self, index: int, expect: str) -> None:
-        check_revision(index, self._index.head(index), expect, self._seen.get(expect))
+        check_revision(index, self._index.head(index), expect, self._shown_sources.get(expect))
 
     def check_idle(self, indexes: Iterable[int]) -> None:
         """Raise if one of these cells is running."""
         check_idle((index, self._index.head(index)) for index in indexes)
 
-    def _movable(self, index: int) -> JsonObject:
-        """The cell as JSON, with an id even if it had none."""
-        cell = self.json_at(index)
-        return {**cell, "id": self._index.ids[index] or new_id(self._index.ids)}
-
-    def _replace_one(self, index: int, change: SourceChange) -> list[Step]:
+    def _change_cell(self, index: int, change: SourceChange) -> list[Step]:
         head = self._index.head(index)
-        made = [] if change.source is None else ShownText(head.source).changes_to(change.source)
-        source = changed_text(head.source, made)
+        changes = [] if change.source is None else ShownText(head.source).changes_to(change.source)
+        source = changed_text(head.source, changes)
         if change.cell_type is not None and head.cell_type != change.cell_type:
             return [self._retype(index, change.cell_type, source, change.metadata or {})]
         steps: list[Step] = []
-        if made:
-            apply(self.text_of(index), head.source, made)
+        if changes:
+            apply(self.text_of(index), head.source, changes)
             steps.append(Rewritten(head.id, head.source, source))
         if before := put_entries(self.shared_at(index), change.metadata or {}):
             steps.append(Remarked(head.id, before, {key: (change.metadata or {})[key] for key in before}))
@@ -334,45 +331,41 @@ class LiveNotebook(ReadableNotebook):
     def _retype(
         self, index: int, cell_type: CellType, source: str, metadata: Mapping[str, object] | None = None
     ) -> Retyped:
-        """Another type needs another cell: JupyterLab does not follow a type that changes in place."""
+        """Replace the cell by one of another type: JupyterLab does not follow a type that changes in place."""
         before = self.json_at(index)
         self.put_over(index, retyped(before, cell_type, source, metadata or {}))
         return Retyped(str(before.get("id", "")), before, source)
 
 
-def _inserted(made: Sequence[JsonObject]) -> Inserted:
-    return Inserted(tuple((str(cell["id"]), str(cell["source"])) for cell in made))
-
-
 def retyped(cell: JsonObject, cell_type: str, source: str, metadata: Mapping[str, object]) -> JsonObject:
-    """The cell as one of another type, as JupyterLab makes it: without outputs, and with attachments only where they can be."""
-    # Trust is for outputs: a new code cell has none that somebody else made, and other cells never have any.
+    """The cell with another type, as JupyterLab makes it: without outputs, and with attachments if it is not code."""
+    # Trust is about outputs: a new code cell has none of somebody else yet, and other cells never have any.
     trust = {TRUSTED: True if cell_type == CellType.CODE else None}
-    kept: JsonObject = {"id": cell["id"]} if "id" in cell else {}
+    parts: JsonObject = {"id": cell["id"]} if "id" in cell else {}
     if cell_type != CellType.CODE and cell.get("attachments"):
-        kept["attachments"] = cell["attachments"]
+        parts["attachments"] = cell["attachments"]
     entries = with_entries(cell.get("metadata") or {}, {**metadata, **trust})
-    return {**kept, "cell_type": str(cell_type), "source": source, "metadata": entries}
+    return {**parts, "cell_type": str(cell_type), "source": source, "metadata": entries}
 
 
 def replacements(source: str, old: str, new: str) -> list[TextChange]:
-    r"""All places of `old`, with `new` in them: first as it stands, then as agents see it, who are shown \r\n as a newline."""
+    r"""The changes that replace `old` by `new`: as it stands, else as agents see the source, who are shown \r\n as a newline."""
     text = ShownText(source)
     if places := _occurrences(source, old):
         check_growth(source, len(places), len(new) - len(old))
-        words = text.adapted(new)
-        return [TextChange(start, start + len(old), words) for start in places]
-    wanted = old.replace("\r\n", "\n")
-    places = _occurrences(text.shown, wanted) if text.shown != source else []
+        adapted_new = text.adapted(new)
+        return [TextChange(start, start + len(old), adapted_new) for start in places]
+    shown_old = old.replace("\r\n", "\n")
+    places = _occurrences(text.shown, shown_old) if text.shown != source else []
     check_growth(source, len(places), len(new) - len(old))
-    return text.real_changes([TextChange(start, start + len(wanted), new) for start in places])
+    return text.real_changes([TextChange(start, start + len(shown_old), new) for start in places])
 
 
 def _occurrences(source: str, old: str) -> list[int]:
-    found: list[int] = []
+    starts: list[int] = []
     start = source.find(old) if old else -1
     while start >= 0:
-        found.append(start)
-        check_places(len(found))
+        starts.append(start)
+        check_places(len(starts))
         start = source.find(old, start + len(old))
-    return found
+    return starts

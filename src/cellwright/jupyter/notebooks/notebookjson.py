@@ -1,4 +1,4 @@
-"""A notebook given as the text of its file: checked before anything is made of it."""
+"""Checks a notebook that was given as the text of its file, before it is used."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def notebook_json(content: str) -> JsonObject:
         raise wrong
     notebook: JsonObject = {"metadata": {}, "nbformat": 4, "nbformat_minor": 5, **cast("JsonObject", parsed)}
     cells: object = notebook.get("cells")
-    sound = isinstance(cells, list) and all(map(_is_cell, cast("list[object]", cells)))
+    sound = isinstance(cells, list) and all(map(_complete_cell, cast("list[object]", cells)))
     if not sound or not isinstance(notebook["metadata"], dict) or not isinstance(notebook["nbformat_minor"], int):
         raise wrong
     if notebook["nbformat"] != FORMAT:
@@ -41,14 +41,14 @@ def notebook_json(content: str) -> JsonObject:
     return notebook
 
 
-def _is_cell(given: object) -> bool:
-    """Whether Jupyter can write it, with what it cannot do without put in; what it only warns of is the caller's business."""
-    if not isinstance(given, dict):
+def _complete_cell(candidate: object) -> bool:
+    """Whether Jupyter can write the cell, after adding the keys that Jupyter requires. What it only warns of is accepted."""
+    if not isinstance(candidate, dict):
         return False
-    cell = cast("JsonObject", given)
+    cell = cast("JsonObject", candidate)
     source: object = cell.get("source")
     lines = cast("list[object]", source) if isinstance(source, list) else [source]
-    kinds = [kind.value for kind in CellType]  # not a set: what was given may be a list, which has no hash
+    kinds = [kind.value for kind in CellType]  # not a set: the candidate's type may be a list, which has no hash
     return (
         cell.get("cell_type") in kinds
         and all(isinstance(line, str) for line in lines)
@@ -60,24 +60,24 @@ def _is_cell(given: object) -> bool:
 
 
 def with_ids(notebook: JsonObject, heads: Sequence[CellHead]) -> JsonObject:
-    """The notebook with one text for each source, and an id of its own for each cell.
+    """The notebook with each source as one text, and an id of its own for each cell.
 
-    A cell without an id is taken for the one of `heads` that has its text, if there is one: it is the same cell then.
+    A cell without an id gets the id of the one in `heads` that has the same text, if there is one: it is the same cell then.
     """
     cells: list[JsonObject] = [{**cell, "source": joined(cell["source"])} for cell in notebook["cells"]]
-    taken: set[str] = set()
+    taken_ids: set[str] = set()
     for cell in cells:
-        if not _ID.fullmatch(str(cell.get("id") or "")) or cell["id"] in taken:
+        if not _ID.fullmatch(str(cell.get("id") or "")) or cell["id"] in taken_ids:
             cell["id"] = None
-        taken.add(str(cell["id"]))
+        taken_ids.add(str(cell["id"]))
     free: dict[tuple[str, str], list[str]] = {}
     for head in reversed(heads):
-        if head.id and head.id not in taken:
+        if head.id and head.id not in taken_ids:
             free.setdefault((head.cell_type, head.source), []).append(head.id)
-    taken.update(head.id for head in heads)
+    taken_ids.update(head.id for head in heads)
     for cell in cells:
         if cell["id"] is None:
-            known = free.get((cell["cell_type"], cell["source"]))
-            cell["id"] = known.pop() if known else new_id(taken)
-            taken.add(cell["id"])
+            same_text_ids = free.get((cell["cell_type"], cell["source"]))
+            cell["id"] = same_text_ids.pop() if same_text_ids else new_id(taken_ids)
+            taken_ids.add(cell["id"])
     return {**notebook, "cells": cells}

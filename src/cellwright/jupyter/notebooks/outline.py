@@ -9,10 +9,10 @@ from cellwright.jupyter.model import CellHead
 from cellwright.jupyter.notebooks.cells import UnreadableCell
 
 WIDTHS = (60, 30, 15)
-"""How much of a first line is shown: the widest with which all that is left fits into a page."""
+"""Characters of a first line that are shown: the widest with which all remaining cells fit into a page."""
 PAGE_TOKENS = 4_400
 INDEX_TOKENS = 5
-"""What the index before a line, and the quotes and comma around it, may cost."""
+"""The most that the index before a line, and the quotes and comma around it, cost."""
 ID_CHARACTERS = 12
 FIRST_CHARACTERS = 500
 KINDS = {"code": "code", "markdown": "md"}
@@ -20,7 +20,7 @@ KINDS = {"code": "code", "markdown": "md"}
 
 @dataclass(frozen=True, slots=True)
 class OutlineEntry:
-    """A cell in the outline, all but its index, at each of the widths and with what it costs there."""
+    """A cell's line in the outline without its index, at each width, with its cost in tokens."""
 
     texts: tuple[str, ...]
     tokens: tuple[int, ...]
@@ -28,7 +28,7 @@ class OutlineEntry:
 
 @dataclass(frozen=True, slots=True)
 class OutlinePage:
-    """Lines of an outline, and where to go on; None at the end."""
+    """Lines of an outline, and the offset of the next page; None at the end."""
 
     lines: tuple[str, ...]
     next_offset: int | None
@@ -37,13 +37,13 @@ class OutlinePage:
 def entry_of(head: CellHead) -> OutlineEntry:
     """A cell in short: id, kind, count, size, state, first line."""
     first = next(iter(seen(head.source.strip()[:FIRST_CHARACTERS]).text.splitlines()), "")
-    start = _start(head)
+    start = _line_start(head)
     texts = tuple(start + (first if len(first) <= width else first[: width - 1] + "…") for width in WIDTHS)
     costs = {text: estimate_tokens(text) + text.count('"') + text.count("\\") + INDEX_TOKENS for text in set(texts)}
     return OutlineEntry(texts, tuple(costs[text] for text in texts))
 
 
-def _start(head: CellHead) -> str:
+def _line_start(head: CellHead) -> str:
     lines = head.source.count("\n") + 1 if head.source else 0
     kind = KINDS.get(head.cell_type) or one_word(head.cell_type)
     count = f"[{head.execution_count}] " if head.execution_count is not None else ""
@@ -54,13 +54,17 @@ def _start(head: CellHead) -> str:
 
 
 def one_word(text: str) -> str:
-    """Somebody else's name for a thing, so that it cannot look like more than one word of ours."""
+    """Somebody else's id or type, made such that it cannot look like several words of the line."""
     cut = text[:ID_CHARACTERS]
-    return cut if cut.isalnum() else "".join(one if one.isprintable() and not one.isspace() else "?" for one in cut)
+    return (
+        cut
+        if cut.isalnum()
+        else "".join(character if character.isprintable() and not character.isspace() else "?" for character in cut)
+    )
 
 
 def outline_page(entry: Callable[[int], OutlineEntry], offset: int, count: int) -> OutlinePage:
-    """The lines of cells from `offset` on, as many as a page holds. Of `count` cells, only these are looked at."""
+    """The lines of cells from `offset` on, as many as a page holds. Only these of the `count` cells are read."""
     end, number = offset, 0
     for number in range(len(WIDTHS)):
         end = _page_end(entry, offset, count, number)
@@ -71,10 +75,10 @@ def outline_page(entry: Callable[[int], OutlineEntry], offset: int, count: int) 
 
 
 def _page_end(entry: Callable[[int], OutlineEntry], offset: int, count: int, width: int) -> int:
-    left = PAGE_TOKENS
+    tokens_left = PAGE_TOKENS
     for index in range(offset, count):
-        left -= entry(index).tokens[width]
-        if left < 0:
+        tokens_left -= entry(index).tokens[width]
+        if tokens_left < 0:
             return max(index, offset + 1)
     return count
 

@@ -1,4 +1,4 @@
-"""A notebook in a shared document, read from memory: nothing here waits or changes anything."""
+"""A notebook in a shared document, read from memory. Nothing here waits or changes anything."""
 
 import sys
 from collections import OrderedDict
@@ -17,7 +17,7 @@ from cellwright.jupyter.notebooks.outline import OutlinePage, outline_page, whol
 from cellwright.notebook.addressing import CellRange, resolve
 
 STABLE_IDS = (4, 5)
-"""Files keep cell ids from this format on; before it ids are invented at every load."""
+"""Files keep cell ids from this format on. For older files new ids are invented at every load."""
 REMEMBERED_SOURCES = 4_096
 REMEMBERED_BYTES = 8 * 1024 * 1024
 """Of the sources that were shown of one notebook; one that is larger is not remembered."""
@@ -35,20 +35,20 @@ class ReadableNotebook:
         self._cells: Array[object] = doc.get("cells", type=Array)
         self._meta: Map[Any] = doc.get("meta", type=Map)
         self._index = CellIndex(doc)
-        self._seen: OrderedDict[str, str] = OrderedDict()
-        self._seen_bytes = 0
-        self._whole: dict[int, LiveCell] = {}
+        self._shown_sources: OrderedDict[str, str] = OrderedDict()
+        self._shown_bytes = 0
+        self._cached_cells: dict[int, LiveCell] = {}
         self._texts: dict[tuple[int, int], str] = {}
         self._texts_of: tuple[str, ...] = ()
         self._touched: str | None = None
 
     def close(self) -> None:
-        """Follow the document no more: it was left. What was read of it can still be read."""
+        """Stop following the document, because it was left. What was read of it stays readable."""
         self._index.close()
 
     @property
     def unheard(self) -> bool:
-        """Whether cells change without anybody being told: what the shared document then does not do by itself must be asked for."""
+        """Whether cells change without an event, so that the server does not save them unless it is asked to."""
         return self._index.unheard
 
     @property
@@ -67,7 +67,7 @@ class ReadableNotebook:
 
     @property
     def converted_from(self) -> int | None:
-        """The major format of the file, if it is older than what the server shows: the next save writes the newer one."""
+        """The major format of the file, if it is older than the document's, which the next save will write."""
         original = count_of(self.metadata.get("orig_nbformat"))
         return original if original is not None and original < self.format[0] else None
 
@@ -108,7 +108,7 @@ class ReadableNotebook:
 
     def outline(self) -> list[CellHead]:
         """All cells in order, without outputs."""
-        return [self._noted(head) for head in self._index.heads()]
+        return [self._remember_shown(head) for head in self._index.heads()]
 
     def outline_page(self, offset: int) -> OutlinePage:
         """A line for each cell from `offset` on, as many as a page holds."""
@@ -125,32 +125,32 @@ class ReadableNotebook:
             return whole_outline(self._index.entry, self.cell_count)
 
     def as_json(self) -> JsonObject:
-        """The whole notebook as its file would be, read at once. Others wait meanwhile: on a server it is `whole.whole_json`."""
+        """The whole notebook as its file would be, read at once. Others wait meanwhile; servers use `whole.whole_json`."""
         cells = [self.json_at(index) for index in range(self.cell_count)]
         return self.file_of(cells)
 
     def file_of(self, cells: list[JsonObject]) -> JsonObject:
-        """These cells as a file of this notebook would have them, with all else that is in it."""
+        """The file of this notebook with these cells."""
         major, minor = self.format
         if self.format < STABLE_IDS:
             cells = [{key: value for key, value in cell.items() if key != "id"} for cell in cells]
         return {"cells": cells, "metadata": self.metadata, "nbformat": major, "nbformat_minor": minor}
 
     @property
-    def unknown(self) -> int:
-        """How many cells have not been looked at as they are now: going through their heads takes as long as that takes."""
-        return self._index.unknown
+    def unread_count(self) -> int:
+        """How many cells have not been read in their present state."""
+        return self._index.unread_count
 
-    def know(self, index: int) -> None:
-        """Look at one cell, for later."""
+    def load_head(self, index: int) -> None:
+        """Read the head of a cell, for later."""
         self._index.head(index)
 
     def head(self, index: int) -> CellHead:
-        return self._noted(self._index.head(index))
+        return self._remember_shown(self._index.head(index))
 
-    def cell(self, which: CellRange) -> LiveCell:
+    def cell(self, cell_range: CellRange) -> LiveCell:
         """One cell with its outputs."""
-        return self.cell_at(self._one(which))
+        return self.cell_at(self._single_index(cell_range))
 
     def cells(self, ranges: Sequence[CellRange] | None = None) -> list[LiveCell]:
         """Cells with their outputs, in order; all of them if no ranges are given."""
@@ -158,7 +158,7 @@ class ReadableNotebook:
         return [self.cell_at(index) for index in indexes]
 
     def cell_with_text(self, client: int, clock: int) -> str | None:
-        """The cell whose text has this name in the shared document, as cursors give it. Nothing foreign is resolved for that."""
+        """The id of the cell whose text has this name in the shared document. People's cursors name texts so."""
         if (client, clock) not in self._texts and self._texts_of != self.ids:
             self._texts_of = tuple(self.ids)
             self._texts = {
@@ -166,15 +166,15 @@ class ReadableNotebook:
                 for index, cell_id in enumerate(self._texts_of)
                 if (name := text_name(self._index.shared(index))) is not None
             }
-        found = self._texts.get((client, clock))
-        return found if found is not None and found in self._index else None
+        cell_id = self._texts.get((client, clock))
+        return cell_id if cell_id is not None and cell_id in self._index else None
 
     def json_at(self, index: int) -> JsonObject:
-        """The cell as its file would have it; what is no cell becomes a raw one."""
+        """The cell as its file would have it. An entry that is no cell becomes a raw cell."""
         return to_json(self._index.shared(index))
 
-    def shared_or_not(self, index: int) -> object:
-        """What the shared document has there, a Map if it is a cell."""
+    def shared_entry(self, index: int) -> object:
+        """The entry of the shared document at this index, a Map if it is a cell."""
         return self._index.shared(index)
 
     def shared_cell(self, cell_id: str) -> YCell:
@@ -182,18 +182,18 @@ class ReadableNotebook:
         return self.shared_at(self.index_of(cell_id))
 
     def shared_at(self, index: int) -> YCell:
-        found = self._index.shared(index)
-        if not isinstance(found, Map):
+        entry = self._index.shared(index)
+        if not isinstance(entry, Map):
             raise InvalidArgument(
                 f"what stands at {index} of {self.name} is no cell", hint="delete_nb_cells removes it"
             )
-        return cast("YCell", found)
+        return cast("YCell", entry)
 
     def is_proper(self, index: int) -> bool:
-        """Whether it is a cell in all its parts, one that people's JupyterLab can follow."""
-        found = self._index.shared(index)
-        whole = isinstance(found, Map) and isinstance(cast("YCell", found).get("source"), Text)
-        return whole and not isinstance(self._index.head(index), UnreadableCell)
+        """Whether it is a complete cell, which people's JupyterLab can follow."""
+        entry = self._index.shared(index)
+        has_text = isinstance(entry, Map) and isinstance(cast("YCell", entry).get("source"), Text)
+        return has_text and not isinstance(self._index.head(index), UnreadableCell)
 
     def text_of(self, index: int) -> Text:
         """The shared text of a cell."""
@@ -222,8 +222,8 @@ class ReadableNotebook:
         """Call `listener` after every change of cells, until the returned function is called. It must not raise."""
         return self._index.on_change(listener)
 
-    def _one(self, which: CellRange) -> int:
-        indexes = self.resolve([which])
+    def _single_index(self, cell_range: CellRange) -> int:
+        indexes = self.resolve([cell_range])
         if len(indexes) != 1:
             raise InvalidArgument(
                 f"one cell is meant, {len(indexes)} were named", hint="name it by its index or id alone"
@@ -231,32 +231,32 @@ class ReadableNotebook:
         return indexes[0]
 
     def cell_at(self, index: int) -> LiveCell:
-        """The cell with its outputs. Read from the document once for each state of it, unless it is large."""
+        """The cell with its outputs. A small cell is read from the document once for each of its states."""
         head = self.head(index)
-        if (known := self.known_cell(index)) is not None:
-            return known
-        return self.remembered(cell_of(self._index.shared(index), index, head))
+        if (cached := self.cached_cell(index)) is not None:
+            return cached
+        return self.cache(cell_of(self._index.shared(index), index, head))
 
-    def remembered(self, cell: LiveCell) -> LiveCell:
-        """The cell, which is known from now on if it is small and still as it was read."""
+    def cache(self, cell: LiveCell) -> LiveCell:
+        """Keep the cell if it is small, and return it."""
         small = cell.head.output_count <= SMALL_OUTPUTS
         if small and characters_in(cell.outputs, SMALL_CHARACTERS) <= SMALL_CHARACTERS:
-            self._whole[cell.index] = cell
-            if len(self._whole) > REMEMBERED_CELLS:
-                del self._whole[next(iter(self._whole))]
+            self._cached_cells[cell.index] = cell
+            if len(self._cached_cells) > REMEMBERED_CELLS:
+                del self._cached_cells[next(iter(self._cached_cells))]
         return cell
 
-    def known_cell(self, index: int) -> LiveCell | None:
-        """The cell with its outputs, if it was read as it is now and is small enough to be kept."""
-        known = self._whole.get(index)
-        # A head is made anew whenever anything in its cell has changed.
-        return known if known is not None and known.head is self.head(index) else None
+    def cached_cell(self, index: int) -> LiveCell | None:
+        """The cell with its outputs, if it is kept and has not changed since it was read."""
+        cached = self._cached_cells.get(index)
+        # A new head is made whenever anything in its cell has changed.
+        return cached if cached is not None and cached.head is self.head(index) else None
 
-    def _noted(self, head: CellHead) -> CellHead:
-        """Remember what was shown, so that a conflict can later say what has changed since."""
-        if head.revision not in self._seen:
-            self._seen[head.revision] = head.source
-            self._seen_bytes += sys.getsizeof(head.source)
-            while len(self._seen) > REMEMBERED_SOURCES or self._seen_bytes > REMEMBERED_BYTES:
-                self._seen_bytes -= sys.getsizeof(self._seen.popitem(last=False)[1])
+    def _remember_shown(self, head: CellHead) -> CellHead:
+        """Remember the source that is shown, so that a later conflict can say what has changed since."""
+        if head.revision not in self._shown_sources:
+            self._shown_sources[head.revision] = head.source
+            self._shown_bytes += sys.getsizeof(head.source)
+            while len(self._shown_sources) > REMEMBERED_SOURCES or self._shown_bytes > REMEMBERED_BYTES:
+                self._shown_bytes -= sys.getsizeof(self._shown_sources.popitem(last=False)[1])
         return head

@@ -28,7 +28,7 @@ MAX_DEPTH = 20
 
 @dataclass(slots=True)
 class Shaped:
-    """Outputs in JSON, with what was done to them."""
+    """Outputs in JSON, and how they were changed."""
 
     outputs: list[ShownOutput] = field(default_factory=list[ShownOutput])
     truncated: list[bool] = field(default_factory=list[bool])
@@ -66,8 +66,8 @@ def shape_outputs(
         link = (
             output_uri(path, cell_id, number) if path is not None and cell_id else "".join(links[number : number + 1])
         )
-        made, cut = _shape(output, limit, link, shaped)
-        shaped.outputs.append(made)
+        shaped_output, cut = _shape(output, limit, link, shaped)
+        shaped.outputs.append(shaped_output)
         shaped.truncated.append(cut)
     return shaped
 
@@ -80,7 +80,7 @@ def _shape(output: Output, limit: int, link: str, shaped: Shaped) -> tuple[Shown
         case ErrorOutput():
             value, cut_value = _text(output.value, limit, shaped)
             lines, cut_lines = _text("\n".join(output.traceback), limit, shaped)
-            # Cut lines stay one text, which a later cut can still count in.
+            # Cut lines stay one text, so that a later cut can still count its characters.
             traceback = [lines] if cut_lines else lines.split("\n") if lines else []
             return _shape_error(output, value, traceback), cut_value or cut_lines
         case DataOutput():
@@ -90,7 +90,7 @@ def _shape(output: Output, limit: int, link: str, shaped: Shaped) -> tuple[Shown
 
 
 def _shape_error(output: ErrorOutput, value: str, traceback: list[str]) -> ShownError:
-    """A long message is whole once, beside the traceback, which ends with it as well."""
+    """A long message is whole only in `value`; the traceback ends with it as well."""
     name = clean(output.name).text
     return {
         "output_type": "error",
@@ -108,11 +108,11 @@ def _shape_data(output: DataOutput, limit: int, link: str, shaped: Shaped) -> tu
     has_plain = "text/plain" in output.data
     for mime, value in output.data.items():
         if mime in PICTURES and isinstance(value, str):
-            picture = _picture(value, mime, link, shaped)
+            picture = _shape_picture(value, mime, link, shaped)
             data[mime] = picture
             cut = cut or "shown" not in picture
         elif mime == "text/html" and has_plain:
-            # What people see as a table stands in text/plain as well, for a tenth of the tokens.
+            # A table that people see is in text/plain as well, in a tenth of the tokens.
             size = _length(value)
             shaped.original_size += size
             data[mime] = _left_out(mime, size, link)
@@ -122,15 +122,15 @@ def _shape_data(output: DataOutput, limit: int, link: str, shaped: Shaped) -> tu
             data[mime], was_cut = _text(decoded.text if decoded else value, limit, shaped)
             cut = cut or was_cut
         else:
-            data[clean(mime).text], was_cut = _other(mime, value, limit, link, shaped)
+            data[clean(mime).text], was_cut = _shape_other(mime, value, limit, link, shaped)
             cut = cut or was_cut
-    made: ShownData = {
+    shaped_data: ShownData = {
         "output_type": data_kind(output),
         "data": data,
-        "metadata": told(dict(output.metadata)),
+        "metadata": cleaned_json(dict(output.metadata)),
         "execution_count": output.execution_count,
     }
-    return made, cut
+    return shaped_data, cut
 
 
 def _text(text: str, limit: int, shaped: Shaped) -> tuple[str, bool]:
@@ -139,13 +139,13 @@ def _text(text: str, limit: int, shaped: Shaped) -> tuple[str, bool]:
         shaped.hidden += result.hidden
         return result.text
 
-    kept = from_file(text)
-    shaped.original_size += original_length(kept)
-    cut = cut_text(mapped(kept, cleaned), limit)
+    original = from_file(text)
+    shaped.original_size += original_length(original)
+    cut = cut_text(mapped(original, cleaned), limit)
     return cut, bool(gaps_of(cut))
 
 
-def _picture(encoded: str, mime: str, link: str, shaped: Shaped) -> ShownPicture | LeftOutData:
+def _shape_picture(encoded: str, mime: str, link: str, shaped: Shaped) -> ShownPicture | LeftOutData:
     shaped.original_size += len(encoded)
     fitted = shaped.fitted.get(encoded)
     if len(shaped.pictures) >= shaped.room or fitted is None:
@@ -153,17 +153,17 @@ def _picture(encoded: str, mime: str, link: str, shaped: Shaped) -> ShownPicture
     if not isinstance(fitted, FittedImage):
         return {**_left_out(mime, len(encoded), link), "why": fitted.sentence()}
     shaped.pictures.append(Image(fitted.data, fitted.mime_type))
-    shown: ShownPicture = {"shown": True, "size": len(fitted.data)}
+    shaped_picture: ShownPicture = {"shown": True, "size": len(fitted.data)}
     if link:
-        shown["resource"] = link
-    return shown
+        shaped_picture["resource"] = link
+    return shaped_picture
 
 
-def _other(mime: str, value: object, limit: int, link: str, shaped: Shaped) -> tuple[object, bool]:
+def _shape_other(mime: str, value: object, limit: int, link: str, shaped: Shaped) -> tuple[object, bool]:
     size = _length(value)
     shaped.original_size += size
     if mime.endswith("json") and size <= limit:
-        return told(value), False
+        return cleaned_json(value), False
     return _left_out(mime, size, link), True
 
 
@@ -172,10 +172,10 @@ def _length(value: object) -> int:
 
 
 def _left_out(mime: str, size: int, link: str) -> LeftOutData:
-    made: LeftOutData = {"omitted": clean(mime).text, "size": size}
+    left_out: LeftOutData = {"omitted": clean(mime).text, "size": size}
     if link:
-        made["resource"] = link
-    return made
+        left_out["resource"] = link
+    return left_out
 
 
 def size_of(output: Output) -> int:
@@ -194,16 +194,18 @@ def data_kind(output: DataOutput) -> Literal["execute_result", "display_data"]:
     return "execute_result" if output.is_result else "display_data"
 
 
-def told(value: object, depth: int = 0) -> Any:  # noqa: ANN401 - JSON
-    """Somebody else's JSON for a model: cleaned, and not deeper than anybody reads."""
+def cleaned_json(value: object, depth: int = 0) -> Any:  # noqa: ANN401 - JSON
+    """Somebody else's JSON for a model: all texts cleaned, and deep nesting cut."""
     if isinstance(value, str):
         return clean(value).text
     if isinstance(value, dict | list) and depth >= MAX_DEPTH:
         return "…"
     if isinstance(value, dict):
-        return {clean(key).text: told(item, depth + 1) for key, item in cast("dict[str, object]", value).items()}
+        return {
+            clean(key).text: cleaned_json(item, depth + 1) for key, item in cast("dict[str, object]", value).items()
+        }
     if isinstance(value, list):
-        return [told(item, depth + 1) for item in cast("list[object]", value)]
+        return [cleaned_json(item, depth + 1) for item in cast("list[object]", value)]
     return value
 
 
@@ -233,9 +235,9 @@ class CellRunReport(TypedDict):
 def shape_run(
     cell: CellRunView, path: DocPath | None, limit: int, fitted: Mapping[str, Fitted], room: int = MAX_PICTURES
 ) -> tuple[CellRunReport, list[Image]]:
-    """One cell's run, with what happened to it."""
+    """One cell's run, and the pictures in its outputs."""
     shaped = shape_outputs(cell.outputs, limit, path, cell.cell_id, fitted, room)
-    made: CellRunReport = {
+    report: CellRunReport = {
         "id": cell.cell_id,
         "status": cell.state.value,
         "execution_count": cell.execution_count,
@@ -244,23 +246,23 @@ def shape_run(
         "original_size": shaped.original_size,
     }
     if cell.error is not None:
-        made["error"] = _error(cell)
+        report["error"] = _error(cell)
     if cell.omitted:
-        made["omitted"] = str(cell.omitted)
+        report["omitted"] = str(cell.omitted)
     if cell.cleared:
-        made["cleared"] = "the outputs of before were cleared by the code; these are all there are now"
+        report["cleared"] = "the outputs of before were cleared by the code; these are all there are now"
     if shaped.hidden:
-        made["hidden_characters_removed"] = shaped.hidden
+        report["hidden_characters_removed"] = shaped.hidden
     if cell.notes:
-        made["notes"] = list(cell.notes)
-    return made, shaped.pictures
+        report["notes"] = list(cell.notes)
+    return report, shaped.pictures
 
 
 def _error(cell: CellRunView) -> CellRunError:
     assert cell.error is not None
-    shown = any(isinstance(output, ErrorOutput) for output in cell.outputs)
-    kept = mapped(from_file(cell.error.value), lambda piece: clean(piece).text)
-    value = cut_text(kept, SUMMARY_CHARACTERS if shown else ERROR_CHARACTERS)
+    error_is_shown = any(isinstance(output, ErrorOutput) for output in cell.outputs)
+    original = mapped(from_file(cell.error.value), lambda piece: clean(piece).text)
+    value = cut_text(original, SUMMARY_CHARACTERS if error_is_shown else ERROR_CHARACTERS)
     hint = cell.error.hint or (
         "mend the cell with edit_nb_cell, then run it again" if cell.state is RunStatus.ERROR else ""
     )
@@ -282,14 +284,14 @@ def shape_execution(
     pictures: list[Image] = []
     skipped: set[str] = set()
     for cell in view.cells:
-        made, shown = shape_run(cell, path, limit, fitted, MAX_PICTURES - len(pictures))
+        report, cell_pictures = shape_run(cell, path, limit, fitted, MAX_PICTURES - len(pictures))
         if cell.state is RunStatus.NOT_RUN and cell.error is not None:
-            # Of many that were passed over for one reason, the first says it.
+            # Of many cells that were not run for the same reason, only the first gives it.
             if cell.error.value in skipped:
-                del made["error"]
+                del report["error"]
             skipped.add(cell.error.value)
-        results.append(made)
-        pictures += shown
+        results.append(report)
+        pictures += cell_pictures
     shaped: ShapedExecution = {"execution_results": results, "execution_id": view.id, "status": view.state.value}
     if view.notes:
         shaped["notes"] = list(view.notes)

@@ -1,6 +1,6 @@
-"""A whole shared notebook, read a few milliseconds at a time: many thousand cells take seconds, in which others want to be answered.
+"""Reads a whole shared notebook in slices of a few milliseconds: thousands of cells take seconds, and others must not wait so long.
 
-What is read that way is of one moment all the same: if cells change meanwhile, the reading begins anew.
+The result is still of one moment: if cells change meanwhile, the reading begins anew.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ from cellwright.jupyter.notebooks.reading import ReadableNotebook
 
 SLICE_SECONDS = 0.01
 STEPS = 16
-"""Things that are read between two looks at the clock."""
+"""Values that are read between two looks at the clock."""
 TRIES = 5
 MANY_CELLS = 300
-"""So few that are not known yet are looked at when they are needed."""
+"""Fewer unread cells than this are read when they are needed."""
 
 
 class _Changed(Exception):
@@ -39,7 +39,7 @@ class Pace:
     """Lets others work every few milliseconds."""
 
     def __init__(self, cell_id: str | None = None) -> None:
-        """`cell_id`: of the one cell that is read; else all are."""
+        """`cell_id`: the one cell that is read; None if all are."""
         self._cell_id = cell_id
         self._steps = 0
         self._since = time.monotonic()
@@ -64,7 +64,7 @@ async def whole_json(view: ReadableNotebook) -> JsonObject:
         pace = Pace()
         stop = view.on_change(pace.note)
         try:
-            cells = [await _cell(view, index, pace) for index in range(view.cell_count)]
+            cells = [await _cell_json(view, index, pace) for index in range(view.cell_count)]
         except _Changed:
             continue
         finally:
@@ -77,45 +77,45 @@ async def whole_json(view: ReadableNotebook) -> JsonObject:
 
 
 async def read_heads(view: ReadableNotebook) -> None:
-    """Where there are many cells, look at all of them that are not known yet: what comes next finds them known."""
-    if view.unknown < MANY_CELLS:
+    """If many cells are unread, read their heads now in slices, so that later calls find them in memory."""
+    if view.unread_count < MANY_CELLS:
         return
     pace = Pace()
     index = 0
-    # Their number may change meanwhile. One that changes is unknown again, and is read when it is needed.
+    # Their number may change meanwhile. A cell that changes is unread again, and is read when it is needed.
     while index < view.cell_count:
-        view.know(index)
+        view.load_head(index)
         await pace.step()
         index += 1
 
 
 async def read_cell(view: ReadableNotebook, index: int) -> LiveCell:
     """One cell with its outputs: a single one may hold a million numbers."""
-    shared, head = view.shared_or_not(index), view.head(index)
-    if isinstance(head, UnreadableCell) or view.known_cell(index) is not None:
+    shared, head = view.shared_entry(index), view.head(index)
+    if isinstance(head, UnreadableCell) or view.cached_cell(index) is not None:
         return view.cell_at(index)
     pace = Pace(head.id)
     stop = view.on_change(pace.note)
     try:
         parts = {key: await _plain(cast("YCell", shared).get(key), pace, 0) for key in LARGE_PARTS}
     except _Changed:
-        # It is being worked on. What it is now is read at once.
+        # Somebody is editing it. Its present state is read at once.
         return view.cell_at(min(index, view.cell_count - 1))
     finally:
         stop()
-    return view.remembered(cell_from(parts, index, head))
+    return view.cache(cell_from(parts, index, head))
 
 
-async def _cell(view: ReadableNotebook, index: int, pace: Pace) -> JsonObject:
-    shared = view.shared_or_not(index)
+async def _cell_json(view: ReadableNotebook, index: int, pace: Pace) -> JsonObject:
+    shared = view.shared_entry(index)
     return as_cell(shared, await _plain(shared, pace, 0))
 
 
 async def _plain(value: object, pace: Pace, depth: int) -> object:
-    """As `to_plain`, which does the same at once."""
+    """As `to_plain`, but in slices."""
     await pace.step()
     if depth < MAX_DEPTH and isinstance(value, dict | Map):
-        # All of a Map is looked up first: what it has must not change while it is gone through.
+        # All entries are looked up first: a Map must not change while it is iterated.
         items = list(cast("JsonObject", value).items())
         return {key: await _plain(item, pace, depth + 1) for key, item in items}
     if depth < MAX_DEPTH and isinstance(value, list | Array):

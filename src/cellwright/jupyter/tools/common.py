@@ -55,7 +55,7 @@ class Range:
     end: int | None = None
     id: str | None = None
 
-    def checked(self) -> CellRange:
+    def cell_range(self) -> CellRange:
         return CellRange(self.start, self.end, self.id)
 
 
@@ -68,41 +68,45 @@ class Insertion:
         return NewCell(self.content, CellType(self.type))
 
 
+def cell_ranges(ranges: Iterable[Range]) -> list[CellRange]:
+    return [requested.cell_range() for requested in ranges]
+
+
 def author_of(call: Call) -> str:
-    """Whose edits these are: what undo takes back."""
+    """Whose edits these are, for undo."""
     return call.principal.id
 
 
 class EditAcknowledgement(TypedDict):
-    """What is known of an edit: whether people share the document, whether it is on disk."""
+    """Whether people share the document of an edit, and whether the edit is on disk."""
 
     live: bool
     saved: bool
 
 
-def known(acknowledged: Acknowledged) -> EditAcknowledgement:
+def acknowledgement(acknowledged: Acknowledged) -> EditAcknowledgement:
     return {"live": acknowledged.live, "saved": acknowledged.saved}
 
 
 class CellWhereabouts(TypedDict):
-    """Where a cell is now, and its revision: what the next call needs."""
+    """Where a cell is now, and its revision, for the next call."""
 
     index: int | None
     id: str
     revision: str | None
 
 
-def places(notebook: LiveNotebook, ids: list[str]) -> list[CellWhereabouts]:
-    found: list[CellWhereabouts] = []
+def whereabouts(notebook: LiveNotebook, ids: list[str]) -> list[CellWhereabouts]:
+    cells: list[CellWhereabouts] = []
     for cell_id in ids:
         try:
             index = notebook.index_of(cell_id)
         except CellwrightError:
-            # The edit is done; that its cell is gone again, or shares its id with another, is no failure of it.
-            found.append({"index": None, "id": cell_id, "revision": None})
+            # The edit itself succeeded, even if its cell is gone again or shares its id with another.
+            cells.append({"index": None, "id": cell_id, "revision": None})
         else:
-            found.append({"index": index, "id": cell_id, "revision": notebook.head(index).revision})
-    return found
+            cells.append({"index": index, "id": cell_id, "revision": notebook.head(index).revision})
+    return cells
 
 
 class RunFailure(TypedDict):
@@ -121,9 +125,9 @@ class NotBegun:
 
     error: CellwrightError
 
-    def told(self, done: str) -> RunFailure:
-        """The failure beside what is done, which a repeated call would do once more."""
-        hint = f"{done}, and that stands: do not repeat this call, run the cells with execute_nb_cells"
+    def failure(self, edit_message: str) -> RunFailure:
+        """The failure, with a hint that the edit itself was made: repeating the call would make it twice."""
+        hint = f"{edit_message}, and that stands: do not repeat this call, run the cells with execute_nb_cells"
         failure: RunFailure = {
             "code": self.error.code,
             "message": self.error.message,
@@ -136,17 +140,17 @@ class NotBegun:
 
 
 async def run_if_asked(
-    notebooks: LiveNotebooks, call: Call, path: NotebookPath, ids: list[str], *, wanted: bool, wait: float
+    notebooks: LiveNotebooks, call: Call, path: NotebookPath, ids: list[str], *, should_run: bool, wait: float
 ) -> ExecutionView | NotBegun | None:
     """Run the code cells among these, if that was asked for and there are any."""
-    if not wanted:
+    if not should_run:
         return None
     try:
         async with notebooks.open(call, path) as document:
             runnable = code_cells(document.view, ids)
         return await notebooks.run(call, path, runnable, wait_seconds(wait)) if runnable else None
     except CellwrightError as error:
-        # What came before it is acknowledged: a failure of the whole call would have it done again.
+        # The edit before it is acknowledged. If the whole call failed, the caller would repeat that edit.
         return NotBegun(error)
 
 
@@ -157,12 +161,12 @@ def how_it_went(view: ExecutionView) -> str:
     if view.state is RunStatus.DONE:
         return f"Ran {cells}"
     counts = Counter(state.value.replace("_", " ") for state in view.states)
-    told = ", ".join(f"{number} {state}" for state, number in counts.items())
-    return f"{view.state.value}: {cells}" if count == 1 else f"{view.state.value}: of {cells} {told}"
+    state_counts = ", ".join(f"{number} {state}" for state, number in counts.items())
+    return f"{view.state.value}: {cells}" if count == 1 else f"{view.state.value}: of {cells} {state_counts}"
 
 
 class RunOutcome(TypedDict):
-    """What an answer that ends with a run says of it in any case."""
+    """The part of an answer about a run that is always there."""
 
     failed_cells: NotRequired[list[str]]
     executed: bool
@@ -178,7 +182,7 @@ class RunReport(RunOutcome):
 
 
 class RunIfAsked(RunOutcome):
-    """A run that follows something else. Where there was none this says so, and why if one was wanted."""
+    """A run that follows something else; without a run, that there was none, and why if one was asked for."""
 
     execution_id: NotRequired[str]
     status: NotRequired[str]
@@ -188,7 +192,7 @@ class RunIfAsked(RunOutcome):
 async def run_report(
     notebooks: LiveNotebooks, call: Call, view: ExecutionView, path: DocPath | None, limit: int
 ) -> Reply[RunReport]:
-    """A run's outputs, its pictures, and the truth about how it went."""
+    """A run's outputs, its pictures, and how it went."""
     size = sum(weight(cell.outputs) for cell in view.cells)
     outputs = [output for cell in view.cells for output in cell.outputs]
     fitted = await notebooks.pictures.in_outputs(outputs, MAX_PICTURES, call.principal.id)
@@ -202,7 +206,7 @@ async def run_report(
 
 
 async def off_the_loop(size: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """Do the work here if it is small, else in a thread: cleaning megabytes must not keep other callers waiting."""
+    """Do small work here and large work in a thread: cleaning megabytes must not keep other callers waiting."""
     if size <= SMALL_CHARACTERS:
         return work(*arguments, **named)
     return await asyncio.to_thread(work, *arguments, **named)
@@ -232,8 +236,8 @@ def content_of(pictures: list[Image]) -> tuple[Content, ...] | None:
     return (DataAsText(), *pictures) if pictures else None
 
 
-def not_all(folder: str) -> str:
-    """What an answer says when a walk ended before it had seen everything."""
+def incomplete_note(folder: str) -> str:
+    """The note of an answer whose walk ended before it had seen everything."""
     return (
         f"there are too many folders below {folder or 'the workspace'} to look into all of them; name one further down"
     )
@@ -247,7 +251,7 @@ Entry = TypeVar("Entry")
 
 
 def first_of(entries: Iterable[Entry], tokens: int) -> list[Entry]:
-    """As many entries as cost no more than this, at least one. The others are not made."""
+    """The first entries that cost at most this many tokens together, at least one. No others are made."""
     page: list[Entry] = []
     for entry in entries:
         tokens -= estimate_tokens(compact(entry))
@@ -262,7 +266,7 @@ class ListAge(TypedDict, total=False):
 
 
 def how_old(listing: FileListing | None) -> ListAge:
-    """What a list of files says of itself where it is one, and not of this moment."""
+    """The age of a list of files, if it was not made for this request."""
     return {} if listing is None or listing.age_seconds is None else {"age_seconds": round(listing.age_seconds, 1)}
 
 
@@ -277,7 +281,7 @@ class KernelLeft(TypedDict, total=False):
 
 
 async def kernel_left(notebooks: LiveNotebooks, call: Call, path: NotebookPath, how_to_end: str) -> KernelLeft:
-    """What an answer says of the kernel that goes on for a notebook, if there is one. Starts nothing."""
+    """The notebook's kernel if one goes on running, for the answer. Starts nothing."""
     connected = notebooks.in_use(call)
     if connected is None:
         return {}

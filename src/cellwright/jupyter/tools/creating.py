@@ -38,9 +38,11 @@ async def create_nb(
         if cells or kernel_name:
             raise InvalidArgument("a folder has no cells and no kernel", hint="A notebook's path ends with .ipynb")
         return await _create_folder(notebooks, call, path)
-    checked = NotebookPath(path)
+    notebook_path = NotebookPath(path)
     try:
-        content, created = await notebooks.create(call, checked, [one.cell() for one in cells or ()], kernel_name)
+        content, created = await notebooks.create(
+            call, notebook_path, [insertion.cell() for insertion in cells or ()], kernel_name
+        )
     except Conflict as exists:
         hint = "read_nb_cells reads it, insert_nb_cells adds cells; or choose another path"
         raise Conflict(exists.message, hint=hint) from exists
@@ -49,8 +51,8 @@ async def create_nb(
         for index, cell in enumerate(content["cells"])
     ]
     return {
-        "message": f"Created {checked} with {counted(len(where), 'cell')}",
-        "path": checked.text,
+        "message": f"Created {notebook_path} with {counted(len(where), 'cell')}",
+        "path": notebook_path.text,
         "created_folders": list(created.folders),
         "cells": where,
         "kernel_name": content["metadata"]["kernelspec"]["name"] if content["metadata"] else None,
@@ -60,11 +62,11 @@ async def create_nb(
 async def _create_folder(notebooks: LiveNotebooks, call: Call, path: str) -> CreatedFolder:
     folder = folder_path(path)
     documents = (await notebooks.connected(call)).found.jupyter.documents
-    made = await make_folders(documents, folder)
-    if folder is None or not made:
+    created = await make_folders(documents, folder)
+    if folder is None or not created:
         raise Conflict(f"the folder {folder or '/'} exists already", hint="Use it as it is")
     return {
         "message": f"Created the folder {folder}",
         "path": folder.text,
-        "created_folders": [place.text for place in made],
+        "created_folders": [created_folder.text for created_folder in created],
     }

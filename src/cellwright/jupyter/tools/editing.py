@@ -25,10 +25,10 @@ from cellwright.jupyter.tools.common import (
     Path,
     RunIfAsked,
     Wait,
+    acknowledgement,
     author_of,
-    known,
-    places,
     run_if_asked,
+    whereabouts,
 )
 from cellwright.jupyter.tools.proposing import Propose, ProposedEdit, proposed
 from cellwright.jupyter.tools.rearranging import clear_nb_outputs, move_nb_cells, split_join_nb_cells
@@ -39,7 +39,7 @@ from cellwright.notebook.textdiff import difference
 
 DIFF_LINES = 40
 DIFF_HEAD = 2
-"""Lines above a difference that say what was compared."""
+"""Lines above a difference that name the compared texts."""
 
 Cell = Annotated[str | int, Field(description="id, index, or [12] as people see it")]
 
@@ -52,12 +52,12 @@ def short_diff(before: str, after: str) -> str:
     return _first_lines(difference(before, after).splitlines())
 
 
-def _diff_of(ids: Sequence[str], changed: Sequence[ReplacedText]) -> str:
-    """What became of the cells; of several, each under its id."""
-    if len(changed) == 1:
-        return short_diff(changed[0].before, changed[0].after)
-    pairs = zip(ids, changed, strict=True)
-    diffs = ((cell_id, difference(one.before, one.after).splitlines()[DIFF_HEAD:]) for cell_id, one in pairs)
+def _diff(ids: Sequence[str], edits: Sequence[ReplacedText]) -> str:
+    """The changes of the cells; if there are several cells, each under its id."""
+    if len(edits) == 1:
+        return short_diff(edits[0].before, edits[0].after)
+    pairs = zip(ids, edits, strict=True)
+    diffs = ((cell_id, difference(edit.before, edit.after).splitlines()[DIFF_HEAD:]) for cell_id, edit in pairs)
     return _first_lines([line for cell_id, lines in diffs for line in (f"cell {cell_id}", *lines)])
 
 
@@ -89,11 +89,11 @@ async def edit_nb_cell(
     propose: Propose = False,
 ) -> Reply[EditedText]:
     """Replace literal text in a cell, or without cell in all. It must occur exactly once, unless replace_all. The result is a diff."""
-    wanted = exec and not propose
-    if wanted:
+    should_run = exec and not propose
+    if should_run:
         require_run(call)
     wait_seconds(timeout)
-    checked = NotebookPath(path)
+    notebook_path = NotebookPath(path)
 
     if cell is None and expect is not None:
         raise InvalidArgument("`expect` is the revision of one cell", hint="Name the cell, or leave expect out")
@@ -101,30 +101,30 @@ async def edit_nb_cell(
     def change(view: LiveNotebook) -> tuple[list[str], list[ReplacedText]]:
         author = author_of(call)
         if cell is None:
-            changed = replace_in_all(view, old, new, every=replace_all, author=author)
+            edits = replace_in_all(view, old, new, every=replace_all, author=author)
         else:
-            changed = replace_in_cell(view, one_cell(cell), old, new, every=replace_all, expect=expect, author=author)
-        indexes = [one.index for one in changed]
-        ids = view.own_ids(indexes, author=author) if wanted else [view.id_at(index) for index in indexes]
-        return ids, changed
+            edits = replace_in_cell(view, one_cell(cell), old, new, every=replace_all, expect=expect, author=author)
+        indexes = [edit.index for edit in edits]
+        ids = view.own_ids(indexes, author=author) if should_run else [view.id_at(index) for index in indexes]
+        return ids, edits
 
-    async with notebooks.edit(call, checked, propose=propose) as (document, proposal):
-        (ids, changed), told = await document.change(change)
-        where = places(document.view, ids)
-    count = sum(one.count for one in changed)
+    async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
+        (ids, edits), acknowledged = await document.change(change)
+        where = whereabouts(document.view, ids)
+    count = sum(edit.count for edit in edits)
     message = f"Replaced {counted(count, 'occurrence')}"
-    view = await run_if_asked(notebooks, call, checked, ids, wanted=wanted, wait=timeout)
-    report = await report_if_asked(notebooks, call, checked, view, message, max_cell_output_size)
-    done: EditedText = {
+    run_view = await run_if_asked(notebooks, call, notebook_path, ids, should_run=should_run, wait=timeout)
+    report = await report_if_asked(notebooks, call, notebook_path, run_view, message, max_cell_output_size)
+    answer: EditedText = {
         "message": message,
         "replaced": count,
-        "diff": clean(_diff_of(ids, changed)).text,
+        "diff": clean(_diff(ids, edits)).text,
         "cells": where,
-        **known(told),
+        **acknowledgement(acknowledged),
         **proposed(proposal),
         **report.data,
     }
-    return Reply(done, report.content, report.failed)
+    return Reply(answer, report.content, report.failed)
 
 
 class UndoneEdit(EditAcknowledgement):
@@ -135,11 +135,16 @@ class UndoneEdit(EditAcknowledgement):
 
 async def undo_nb_edit(notebooks: LiveNotebooks, call: Call, path: Path) -> UndoneEdit:
     """Take back your own last edit of this notebook, and nobody else's. Refused if others changed the same text since."""
-    checked = NotebookPath(path)
-    async with notebooks.open(call, checked) as document:
-        group, told = await document.change(lambda view: undo(view, author_of(call)))
+    notebook_path = NotebookPath(path)
+    async with notebooks.open(call, notebook_path) as document:
+        group, acknowledged = await document.change(lambda view: undo(view, author_of(call)))
         count = document.view.cell_count
-    return {"message": f"Took back: {group.what}", "undone": group.what, "cell_count": count, **known(told)}
+    return {
+        "message": f"Took back: {group.what}",
+        "undone": group.what,
+        "cell_count": count,
+        **acknowledgement(acknowledged),
+    }
 
 
 def editing_toolset(notebooks: LiveNotebooks) -> Toolset:

@@ -30,6 +30,7 @@ from cellwright.jupyter.tools.common import (
 
 INSPECT_SECONDS = 30.0
 VALUE_CHARACTERS = 300
+MAX_VARIABLES = 100
 LONGEST_NAME = 1_000
 """No package has a longer one, and none is found by a part that is cut here."""
 _DASHES = str.maketrans("_.", "--")
@@ -39,19 +40,19 @@ SHOWN_PACKAGES = 200
 # notebook calls `print` or `type`. Prints one line of JSON.
 _LOOK = """
 import json, sys, types
-shown = {}
-for name in wanted or sorted(space):
-    if not wanted and (name.startswith("_") or name in hidden or isinstance(space[name], types.ModuleType)):
+variables = {}
+for name in names or sorted(space):
+    if not names and (name.startswith("_") or name in hidden or isinstance(space[name], types.ModuleType)):
         continue
     if name not in space:
-        shown[name] = None
+        variables[name] = None
         continue
     value = space[name]
     row = {"type": type(value).__module__ + "." + type(value).__qualname__}
     for attribute in ("shape", "dtype"):
-        found = getattr(value, attribute, None)
-        if found is not None and not callable(found):
-            row[attribute] = str(found)[:80]
+        detail = getattr(value, attribute, None)
+        if detail is not None and not callable(detail):
+            row[attribute] = str(detail)[:80]
     try:
         row["length"] = len(value)
     except Exception:
@@ -60,20 +61,17 @@ for name in wanted or sorted(space):
         row["value"] = repr(value)[:characters]
     except Exception as error:
         row["value"] = "repr failed: " + type(error).__name__
-    shown[name] = row
-    if len(shown) >= most:
+    variables[name] = row
+    if len(variables) >= most:
         break
-sys.stdout.write(json.dumps(shown) + "\\n")
+sys.stdout.write(json.dumps(variables) + "\\n")
 """
 
 
-def _look(names: list[str]) -> str:
-    given = {"wanted": names, "characters": VALUE_CHARACTERS, "most": MAX_VARIABLES}
+def _inspection_code(names: list[str]) -> str:
+    arguments = {"names": names, "characters": VALUE_CHARACTERS, "most": MAX_VARIABLES}
     shell = '"space": get_ipython().user_ns, "hidden": get_ipython().user_ns_hidden'
-    return f'__import__("builtins").exec({_LOOK!r}, {{**{given!r}, {shell}}})'
-
-
-MAX_VARIABLES = 100
+    return f'__import__("builtins").exec({_LOOK!r}, {{**{arguments!r}, {shell}}})'
 
 
 class ExecutionReport(RunReport):
@@ -92,7 +90,7 @@ async def get_execution(
     execution = notebooks.executions.get(call.principal.id, execution_id)
     execution.view(since)  # An unknown cursor is refused before the wait, not after it.
     await execution.wait(wait_seconds(timeout), call.report)
-    return await _reported(notebooks, call, execution.view(since), max_cell_output_size)
+    return await _report(notebooks, call, execution.view(since), max_cell_output_size)
 
 
 async def cancel_execution(
@@ -103,12 +101,12 @@ async def cancel_execution(
 ) -> Reply[ExecutionReport]:
     """Interrupt a run of yours, or take it from the queue. What it has put out so far is kept."""
     view = await notebooks.cancel(call, execution_id)
-    reply = await _reported(notebooks, call, view, max_cell_output_size)
+    reply = await _report(notebooks, call, view, max_cell_output_size)
     # Interrupting is what was asked for: that the run did not end well is no failure of this call.
     return Reply(reply.data, reply.content, failed=False)
 
 
-async def _reported(notebooks: LiveNotebooks, call: Call, view: ExecutionView, limit: int) -> Reply[ExecutionReport]:
+async def _report(notebooks: LiveNotebooks, call: Call, view: ExecutionView, limit: int) -> Reply[ExecutionReport]:
     report = await run_report(notebooks, call, view, None, limit)
     return Reply({"message": how_it_went(view), **report.data}, report.content, report.failed)
 
@@ -120,13 +118,13 @@ class InterruptedKernel(TypedDict):
 
 async def interrupt_nb_kernel(notebooks: LiveNotebooks, call: Call, path: Path) -> InterruptedKernel:
     """Interrupt whatever runs in the notebook's kernel, a person's cell too. Variables stay."""
-    checked = NotebookPath(path)
+    notebook_path = NotebookPath(path)
     connected = await notebooks.connected(call)
-    session = await connected.found.jupyter.kernels.session_of(checked)
+    session = await connected.found.jupyter.kernels.session_of(notebook_path)
     if session is None or session.kernel is None:
-        raise NotFound(f"{checked} has no running kernel", hint="execute_nb_cells starts one")
+        raise NotFound(f"{notebook_path} has no running kernel", hint="execute_nb_cells starts one")
     await connected.found.jupyter.kernels.interrupt(session.kernel.id)
-    return {"message": f"Interrupted the kernel of {checked}", "kernel_id": session.kernel.id}
+    return {"message": f"Interrupted the kernel of {notebook_path}", "kernel_id": session.kernel.id}
 
 
 class KernelShutdown(TypedDict):
@@ -136,18 +134,18 @@ class KernelShutdown(TypedDict):
 
 async def shutdown_nb_kernel(notebooks: LiveNotebooks, call: Call, path: Path) -> KernelShutdown:
     """End the notebook's kernel, its variables and what runs in it. The next run starts a new one."""
-    checked = NotebookPath(path)
-    ended = await notebooks.shut_down(call, checked)
+    notebook_path = NotebookPath(path)
+    ended = await notebooks.shut_down(call, notebook_path)
     if ended is None:
-        return {"message": f"{checked} has no running kernel", "kernel_id": None}
+        return {"message": f"{notebook_path} has no running kernel", "kernel_id": None}
     shared = f", in which {', '.join(ended.others[:5])} ran too" if ended.others else ""
-    return {"message": f"Shut down the kernel of {checked}{shared}", "kernel_id": ended.kernel.id}
+    return {"message": f"Shut down the kernel of {notebook_path}{shared}", "kernel_id": ended.kernel.id}
 
 
 class KernelVariables(TypedDict):
     language: str
     variables: dict[str, JsonObject | None]
-    """As the kernel tells them, which is somebody else's program; None for a name that it does not have."""
+    """As the kernel describes them, which is somebody else's program; None for a name that it does not have."""
 
 
 async def inspect_variables(
@@ -160,31 +158,31 @@ async def inspect_variables(
     queue = await _running_queue(notebooks, call, NotebookPath(path))
     language = (await queue.kernel.kernel_info()).language
     if language != "python":
-        return await _inspected(queue, names, language)
-    code = _look(names or [])
+        return await _inspect_by_name(queue, names, language)
+    code = _inspection_code(names or [])
     execution = queue.submit(call.principal.id, [CellJob(lambda: code, store_history=False)])
     view = await execution.wait(INSPECT_SECONDS)
     text = "".join(output.text for output in view.cells[0].outputs if isinstance(output, StreamOutput))
     try:
-        shown: JsonObject = json.loads(text)
+        variables: JsonObject = json.loads(text)
     except ValueError:
         raise Unavailable("the kernel did not answer", hint="it may be busy: get_nb_stat shows its state") from None
-    return {"language": language, "variables": {name: _row(row) for name, row in shown.items()}}
+    return {"language": language, "variables": {name: _cleaned(row) for name, row in variables.items()}}
 
 
-def _row(row: JsonObject | None) -> JsonObject | None:
+def _cleaned(row: JsonObject | None) -> JsonObject | None:
     if row is None:
         return None
     return {key: clean(value).text if isinstance(value, str) else value for key, value in row.items()}
 
 
-async def _inspected(queue: KernelQueue, names: list[str] | None, language: str) -> KernelVariables:
-    shown: dict[str, JsonObject | None] = {}
+async def _inspect_by_name(queue: KernelQueue, names: list[str] | None, language: str) -> KernelVariables:
+    variables: dict[str, JsonObject | None] = {}
     for name in names or ():
-        found = await queue.kernel.inspect(name, len(name))
-        text = str((found or {}).get("text/plain", ""))
-        shown[name] = {"value": cut_text(clean(text).text, VALUE_CHARACTERS)} if found else None
-    return {"language": language, "variables": shown}
+        details = await queue.kernel.inspect(name, len(name))
+        text = str((details or {}).get("text/plain", ""))
+        variables[name] = {"value": cut_text(clean(text).text, VALUE_CHARACTERS)} if details else None
+    return {"language": language, "variables": variables}
 
 
 class Completions(TypedDict):
@@ -201,16 +199,20 @@ async def complete_code(
     cursor: Annotated[int | None, Field(description="position in code; its end if not given")] = None,
 ) -> Completions:
     """What the notebook's running kernel would complete at the cursor: names, attributes, files."""
-    place = len(code) if cursor is None else cursor
-    if not 0 <= place <= len(code):
+    position = len(code) if cursor is None else cursor
+    if not 0 <= position <= len(code):
         # Kernels do not answer such a question at all.
         raise InvalidArgument(
-            f"cursor {place} is not in the code, which has {len(code)} characters",
+            f"cursor {position} is not in the code, which has {len(code)} characters",
             hint=f"give 0 to {len(code)}, or leave it out for the end",
         )
     queue = await _running_queue(notebooks, call, NotebookPath(path))
-    found = await queue.kernel.complete(code, place)
-    return {"matches": [clean(match).text for match in found.matches[:100]], "start": found.start, "end": found.end}
+    completion = await queue.kernel.complete(code, position)
+    return {
+        "matches": [clean(match).text for match in completion.matches[:100]],
+        "start": completion.start,
+        "end": completion.end,
+    }
 
 
 class KernelEnvironment(TypedDict):
@@ -248,8 +250,8 @@ async def kernel_environment(
         }
     python, packages = await python_and_packages(queue.kernel)
     part = _plain_name(filter.strip()[:LONGEST_NAME])
-    wanted = {name: version for name, version in packages.items() if part in _plain_name(name)}
-    shown = dict(list(wanted.items())[:SHOWN_PACKAGES])
+    matching = {name: version for name, version in packages.items() if part in _plain_name(name)}
+    listed = dict(list(matching.items())[:SHOWN_PACKAGES])
     about: KernelEnvironment = {
         "language": language,
         "version": version,
@@ -257,12 +259,12 @@ async def kernel_environment(
         "interpreter": python.executable,
         "prefix": python.prefix,
         "folder": python.folder,
-        "packages": shown,
-        "matching": len(wanted),
+        "packages": listed,
+        "matching": len(matching),
         "installed": len(packages),
     }
-    if len(shown) < len(wanted):
-        about["note"] = f"{len(wanted) - len(shown)} more packages match: give a filter"
+    if len(listed) < len(matching):
+        about["note"] = f"{len(matching) - len(listed)} more packages match: give a filter"
     return about
 
 

@@ -1,4 +1,4 @@
-"""What there is, for the toolset `notebooks`: the server, its notebooks and kernels, and what is known of one notebook."""
+"""Looking around, for the toolset `notebooks`: the server, its notebooks and kernels, and the state of one notebook."""
 
 import asyncio
 from typing import Annotated, NotRequired
@@ -13,7 +13,7 @@ from cellwright.jupyter.files.paths import DocPath, NotebookPath, folder_path, p
 from cellwright.jupyter.model import FileInfo, FileKind, FoundFile, FoundFiles, KernelSpec
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.service import Connected, LiveNotebooks
-from cellwright.jupyter.tools.common import ListAge, Path, first_of, how_old, not_all
+from cellwright.jupyter.tools.common import ListAge, Path, first_of, how_old, incomplete_note
 
 PAGE_TOKENS = 5_000
 PAGE_ENTRIES = 100
@@ -56,7 +56,7 @@ class ListRemarks(ListAge, total=False):
 class NotebookList(ListRemarks):
     notebooks: list[ListedNotebook]
     total: int | None
-    """None where nobody knows how many there are."""
+    """None if nobody knows how many there are."""
     next_offset: int | None
 
 
@@ -67,7 +67,7 @@ class BriefNotebook(TypedDict):
 
 
 class BriefNotebooks(ListRemarks, total=False):
-    """A list without what is empty: a key that is missing says the same for less."""
+    """A list without empty values: a missing key says the same in fewer tokens."""
 
     notebooks: list[BriefNotebook]
     total: int
@@ -90,53 +90,52 @@ async def list_nbs(
     connected = await notebooks.connected(call)
     documents = connected.found.jupyter.documents
     listing = await documents.listing(folder_path(path or connected.found.folder), ".ipynb", refresh=refresh)
-    listed = listing.files
+    files = listing.files
     pages = await documents.pages()
-    found = await documents.describe(listed[offset : offset + PAGE_ENTRIES])
-    total = len(listed) if listed.complete else None
+    infos = await documents.describe(files[offset : offset + PAGE_ENTRIES])
+    total = len(files) if files.complete else None
     remarks: ListRemarks = {**how_old(listing)}
-    if not listed.complete:
-        remarks["note"] = listing.cut or not_all(path)
+    if not files.complete:
+        remarks["note"] = listing.cut or incomplete_note(path)
     if brief:
-        short = first_of(map(_brief, found), PAGE_TOKENS)
-        following = _following(offset + len(short), listed)
-        return {**_brief_list(short, total, remarks, following), "url_of": _url_of(pages)}
-    page = first_of((_listed(info, pages) for info in found), PAGE_TOKENS)
+        brief_page = first_of(map(_brief_row, infos), PAGE_TOKENS)
+        next_offset = _next_offset(offset + len(brief_page), files)
+        return {
+            **_brief_list(brief_page, total, remarks, next_offset),
+            "url_of": f"{pages}/PATH" if pages else "this server shows no pages",
+        }
+    page = first_of((_full_row(info, pages) for info in infos), PAGE_TOKENS)
     return {
         "notebooks": page,
         "total": total,
         **remarks,
-        "next_offset": _following(offset + len(page), listed),
+        "next_offset": _next_offset(offset + len(page), files),
     }
 
 
 def _brief_list(
-    page: list[BriefNotebook], total: int | None, remarks: ListRemarks, following: int | None
+    page: list[BriefNotebook], total: int | None, remarks: ListRemarks, next_offset: int | None
 ) -> BriefNotebooks:
-    made: BriefNotebooks = {}
+    answer: BriefNotebooks = {}
     if page:
-        made["notebooks"] = page
+        answer["notebooks"] = page
     if total is not None:
-        made["total"] = total
-    made = {**made, **remarks}
-    if following is not None:
-        made["next_offset"] = following
-    return made
+        answer["total"] = total
+    answer = {**answer, **remarks}
+    if next_offset is not None:
+        answer["next_offset"] = next_offset
+    return answer
 
 
-def _following(offset: int, listed: FoundFiles) -> int | None:
-    return offset if offset < len(listed) else None
+def _next_offset(offset: int, files: FoundFiles) -> int | None:
+    return offset if offset < len(files) else None
 
 
-def _brief(info: FileInfo) -> BriefNotebook:
+def _brief_row(info: FileInfo) -> BriefNotebook:
     return {"path": info.path, "size": info.size, "last_modified": info.last_modified.isoformat(timespec="seconds")}
 
 
-def _url_of(pages: str | None) -> str:
-    return f"{pages}/PATH" if pages else "this server shows no pages"
-
-
-def _listed(info: FileInfo, pages: str | None) -> ListedNotebook:
+def _full_row(info: FileInfo, pages: str | None) -> ListedNotebook:
     return {
         "path": info.path,
         "name": info.name,
@@ -155,7 +154,7 @@ class KernelState(TypedDict):
 
 
 class NotebookKernel(TypedDict):
-    """The notebook's kernel, None if it has none; who may not know that is told so."""
+    """The notebook's kernel, None if it has none. A note says if the caller may not know."""
 
     kernel: KernelState | None
     kernel_note: NotRequired[str]
@@ -179,14 +178,16 @@ async def get_nb_stat(
     offset: Annotated[int, Field(ge=0, description="first cell of the outline")] = 0,
 ) -> NotebookStat:
     """Cell count, kernel, people. With outline: a line per cell (index, id, kind, first line); go on with next_offset. Starts nothing."""
-    checked = NotebookPath(path)
+    notebook_path = NotebookPath(path)
     connected = await notebooks.connected(call)
     jupyter = connected.found.jupyter
-    info, kernel = await asyncio.gather(_info(jupyter.documents, checked), _kernel_of(connected, checked))
-    async with connected.rooms.notebook(checked) as document:
+    info, kernel = await asyncio.gather(
+        _file_info(jupyter.documents, notebook_path), _kernel_of(connected, notebook_path)
+    )
+    async with connected.rooms.notebook(notebook_path) as document:
         page = document.view.outline_page(offset) if outline else None
         stat: NotebookStat = {
-            "path": checked.text,
+            "path": notebook_path.text,
             "cell_count": document.view.cell_count,
             "last_modified": info.last_modified.isoformat(),
             **kernel,
@@ -199,8 +200,8 @@ async def get_nb_stat(
     return stat
 
 
-async def _info(documents: Documents, path: NotebookPath) -> FileInfo:
-    """From the disk where that is possible, which is a tenth of the server's work for an answer."""
+async def _file_info(documents: Documents, path: NotebookPath) -> FileInfo:
+    """Read from the disk if possible, which takes a tenth of the work that the server's answer takes."""
     described = await documents.describe([FoundFile(path.text, FileKind.NOTEBOOK)])
     return described[0] if described else await documents.stat(path)
 
@@ -239,14 +240,14 @@ class KernelKinds(TypedDict):
 async def list_available_kernels(notebooks: LiveNotebooks, call: Call) -> KernelKinds:
     """Kernels that can be started: language, interpreter and where it comes from. A notebook that names none runs in the default."""
     specs = await (await notebooks.connected(call)).found.jupyter.kernels.specs()
-    listed: KernelKinds = {"kernels": [_spec(spec) for spec in specs]}
+    listed: KernelKinds = {"kernels": [_kernel_kind(spec) for spec in specs]}
     if unusable := await notebooks.unusable_environments(call):
         listed["unusable"] = [clean(reason).text for reason in unusable]
     return listed
 
 
-def _spec(spec: KernelSpec) -> KernelKind:
-    shown: KernelKind = {
+def _kernel_kind(spec: KernelSpec) -> KernelKind:
+    kind: KernelKind = {
         "name": spec.name,
         "display_name": clean(spec.display_name).text,
         "language": clean(spec.language).text,
@@ -255,7 +256,7 @@ def _spec(spec: KernelSpec) -> KernelKind:
         "from": clean(spec.origin).text or "installed for Jupyter",
     }
     if spec.interpreter:
-        shown["interpreter"] = clean(spec.interpreter).text
+        kind["interpreter"] = clean(spec.interpreter).text
     if spec.version:
-        shown["version"] = clean(spec.version).text
-    return shown
+        kind["version"] = clean(spec.version).text
+    return kind

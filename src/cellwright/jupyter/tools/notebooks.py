@@ -29,10 +29,11 @@ from cellwright.jupyter.tools.common import (
     Range,
     RunIfAsked,
     Wait,
+    acknowledgement,
     author_of,
-    known,
-    places,
+    cell_ranges,
     run_if_asked,
+    whereabouts,
 )
 from cellwright.jupyter.tools.creating import create_nb
 from cellwright.jupyter.tools.looking import (
@@ -61,11 +62,11 @@ class Modification:
         if self.content is None and self.type is None and self.metadata is None:
             raise InvalidArgument("a modification says nothing", hint="Give content, type or metadata")
         kind = None if self.type is None else CellType(self.type)
-        return SourceChange(self.range.checked(), self.content, kind, self.expect, self.metadata)
+        return SourceChange(self.range.cell_range(), self.content, kind, self.expect, self.metadata)
 
 
 class RemovedParts(TypedDict, total=False):
-    """What cells lost that got another type."""
+    """Parts that cells lost because they got another type."""
 
     removed: list[str]
 
@@ -87,55 +88,55 @@ async def modify_nb_cells(
     propose: Propose = False,
 ) -> Reply[ModifiedCells]:
     """Give cells new content and run them; or a type, or metadata (tags). Only what differs changes: what people type there stays."""
-    wanted = exec and not propose and any(one.content is not None for one in modifications)
-    if wanted:
+    should_run = exec and not propose and any(modification.content is not None for modification in modifications)
+    if should_run:
         require_run(call)
     wait_seconds(timeout)
-    checked = NotebookPath(path)
-    changes = [one.change() for one in modifications]
+    notebook_path = NotebookPath(path)
+    changes = [modification.change() for modification in modifications]
 
-    def change(view: LiveNotebook) -> tuple[list[str], list[str], list[str]]:
-        rewritten = view.resolve([one.range for one in changes if one.source is not None])
+    def modify(view: LiveNotebook) -> tuple[list[str], list[str], list[str]]:
+        rewritten = view.resolve([change.range for change in changes if change.source is not None])
         lost = _lost_by_type(view, changes)
         ids = view.replace(changes, author=author_of(call))
-        own = not wanted or view.have_own_ids(rewritten)
+        own = not should_run or view.have_own_ids(rewritten)
         runnable = (
             [view.id_at(index) for index in rewritten] if own else view.own_ids(rewritten, author=author_of(call))
         )
         return ids, runnable, lost
 
-    async with notebooks.edit(call, checked, propose=propose) as (document, proposal):
-        (ids, runnable, lost), told = await document.change(change)
-        where = places(document.view, ids)
+    async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
+        (ids, runnable, lost), acknowledged = await document.change(modify)
+        where = whereabouts(document.view, ids)
     message = f"Modified {counted(len(ids), 'cell')} in {counted(len(changes), 'range')}"
-    view = await run_if_asked(notebooks, call, checked, runnable, wanted=wanted, wait=timeout)
-    report = await report_if_asked(notebooks, call, checked, view, message, max_cell_output_size)
+    run_view = await run_if_asked(notebooks, call, notebook_path, runnable, should_run=should_run, wait=timeout)
+    report = await report_if_asked(notebooks, call, notebook_path, run_view, message, max_cell_output_size)
     removed: RemovedParts = {"removed": lost} if lost else {}
-    done: ModifiedCells = {
+    answer: ModifiedCells = {
         "message": message,
         "modified_ranges": len(changes),
         "cells": where,
         **removed,
-        **known(told),
+        **acknowledgement(acknowledged),
         **proposed(proposal),
         **report.data,
     }
-    return Reply(done, report.content, report.failed)
+    return Reply(answer, report.content, report.failed)
 
 
 def _lost_by_type(view: LiveNotebook, changes: Sequence[SourceChange]) -> list[str]:
-    """What cells lose that are about to get another type: only code has outputs, and only other cells have attachments."""
+    """Parts that cells are about to lose with their type: only code has outputs, and only other cells have attachments."""
     lost: list[str] = []
-    for index in view.resolve([one.range for one in changes if one.cell_type is not None]):
+    for index in view.resolve([change.range for change in changes if change.cell_type is not None]):
         cell = view.cell_at(index)
-        wanted = next(one.cell_type for one in changes if index in view.resolve([one.range]))
-        if cell.head.cell_type == wanted:
+        new_type = next(change.cell_type for change in changes if index in view.resolve([change.range]))
+        if cell.head.cell_type == new_type:
             continue
-        gone = (
+        lost_counts = (
             ("outputs", len(cell.outputs)),
-            ("attachments", len(cell.attachments) if wanted is CellType.CODE else 0),
+            ("attachments", len(cell.attachments) if new_type is CellType.CODE else 0),
         )
-        lost += [f"{count} {what} of cell {cell.id}" for what, count in gone if count]
+        lost += [f"{count} {part} of cell {cell.id}" for part, count in lost_counts if count]
     return lost
 
 
@@ -156,26 +157,26 @@ async def insert_nb_cells(
     propose: Propose = False,
 ) -> Reply[InsertedCells]:
     """Insert cells and run the code ones. The result has their ids and outputs."""
-    wanted = exec and not propose
-    if wanted:
+    should_run = exec and not propose
+    if should_run:
         require_run(call)
     wait_seconds(timeout)
-    checked = NotebookPath(path)
-    made = [one.cell() for one in cells]
-    async with notebooks.edit(call, checked, propose=propose) as (document, proposal):
-        ids, told = await document.change(lambda view: view.insert(position, made, author=author_of(call)))
-        where = places(document.view, ids)
+    notebook_path = NotebookPath(path)
+    new_cells = [insertion.cell() for insertion in cells]
+    async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
+        ids, acknowledged = await document.change(lambda view: view.insert(position, new_cells, author=author_of(call)))
+        where = whereabouts(document.view, ids)
     message = f"Inserted {counted(len(ids), 'cell')}"
-    view = await run_if_asked(notebooks, call, checked, ids, wanted=wanted, wait=timeout)
-    report = await report_if_asked(notebooks, call, checked, view, message, max_cell_output_size)
-    done: InsertedCells = {
+    run_view = await run_if_asked(notebooks, call, notebook_path, ids, should_run=should_run, wait=timeout)
+    report = await report_if_asked(notebooks, call, notebook_path, run_view, message, max_cell_output_size)
+    answer: InsertedCells = {
         "message": message,
         "cells": where,
-        **known(told),
+        **acknowledgement(acknowledged),
         **proposed(proposal),
         **report.data,
     }
-    return Reply(done, report.content, report.failed)
+    return Reply(answer, report.content, report.failed)
 
 
 class DeletedCells(EditAcknowledgement, ProposedEdit):
@@ -193,16 +194,18 @@ async def delete_nb_cells(
     propose: Propose = False,
 ) -> DeletedCells:
     """Delete cells; undo_nb_edit brings them back. Ranges mean the notebook as it is before. expect: {cell id: revision}."""
-    checked = NotebookPath(path)
-    named = [one.checked() for one in ranges]
-    async with notebooks.edit(call, checked, propose=propose) as (document, proposal):
-        gone, told = await document.change(lambda view: view.delete(named, expect=expect, author=author_of(call)))
-        left = document.view.cell_count
+    notebook_path = NotebookPath(path)
+    requested = cell_ranges(ranges)
+    async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
+        deleted_ids, acknowledged = await document.change(
+            lambda view: view.delete(requested, expect=expect, author=author_of(call))
+        )
+        remaining = document.view.cell_count
     return {
-        "message": f"Deleted {counted(len(gone), 'cell')}; {left} left",
-        "deleted_cells": len(gone),
-        "ids": gone,
-        **known(told),
+        "message": f"Deleted {counted(len(deleted_ids), 'cell')}; {remaining} left",
+        "deleted_cells": len(deleted_ids),
+        "ids": deleted_ids,
+        **acknowledgement(acknowledged),
         **proposed(proposal),
     }
 
@@ -215,9 +218,9 @@ class AssignedKernel(TypedDict):
 
 async def assign_nb_kernel(notebooks: LiveNotebooks, call: Call, path: Path, kernel_name: str) -> AssignedKernel:
     """Give the notebook another kernel. The old one is shut down, its variables are lost."""
-    checked = NotebookPath(path)
-    await notebooks.assign(call, checked, kernel_name)
-    message = f"{checked} now runs in {kernel_name}"
+    notebook_path = NotebookPath(path)
+    await notebooks.assign(call, notebook_path, kernel_name)
+    message = f"{notebook_path} now runs in {kernel_name}"
     return {"message": message, "kernel_assigned": True, "kernel_name": kernel_name}
 
 

@@ -14,7 +14,7 @@ from cellwright.core.toolset import Toolset, read, write
 from cellwright.core.types import Call
 from cellwright.jupyter.edits.proposals import Proposal
 from cellwright.jupyter.files.paths import NotebookPath
-from cellwright.jupyter.notebooks.shapes import told
+from cellwright.jupyter.notebooks.shapes import cleaned_json
 from cellwright.jupyter.service import LiveNotebooks
 from cellwright.jupyter.tools.common import EditAcknowledgement, first_of
 from cellwright.notebook.differences import unified
@@ -44,12 +44,12 @@ class OpenProposals(TypedDict):
 
 async def list_nb_proposals(notebooks: LiveNotebooks, call: Call, path: str | None = None) -> OpenProposals:
     """Your open proposals; with path those for one notebook, also from before cellwright was restarted."""
-    checked = None if path is None else NotebookPath(path)
-    found = await notebooks.proposals.listed(call, await notebooks.desk(call), checked)
-    return {"proposals": [_about(proposal) for proposal in found]}
+    notebook_path = None if path is None else NotebookPath(path)
+    open_proposals = await notebooks.proposals.listed(call, await notebooks.desk(call), notebook_path)
+    return {"proposals": [_summary(proposal) for proposal in open_proposals]}
 
 
-def _about(proposal: Proposal) -> ProposalSummary:
+def _summary(proposal: Proposal) -> ProposalSummary:
     return {
         "proposal": proposal.id,
         "path": proposal.path.text,
@@ -61,7 +61,7 @@ def _about(proposal: Proposal) -> ProposalSummary:
 
 
 class ProposedChange(TypedDict):
-    """What becomes of one cell."""
+    """What merging would do to one cell."""
 
     id: str
     change: list[str]
@@ -97,17 +97,17 @@ async def show_nb_proposal(
     notebooks: LiveNotebooks, call: Call, proposal: ProposalId, offset: Annotated[int, Field(ge=0)] = 0
 ) -> ProposalComparison:
     """What merging would do now, cell by cell, with diffs; and where people worked on the same cells. Go on with next_offset."""
-    found = await notebooks.proposals.show(call, await notebooks.desk(call), proposal)
-    changes = found.changes()
-    shown = first_of(map(_shown, changes[offset:]), PAGE_TOKENS)
-    following = offset + len(shown)
+    current = await notebooks.proposals.show(call, await notebooks.desk(call), proposal)
+    changes = current.changes()
+    page = first_of(map(_change_row, changes[offset:]), PAGE_TOKENS)
+    next_offset = offset + len(page)
     return {
-        **_about(found),
+        **_summary(current),
         "cells": _counts(changes),
-        "changes": shown,
-        **_met(found),
-        "revision": found.revision,
-        "next_offset": following if following < len(changes) else None,
+        "changes": page,
+        **_meetings(current),
+        "revision": current.revision,
+        "next_offset": next_offset if next_offset < len(changes) else None,
     }
 
 
@@ -125,18 +125,18 @@ async def merge_nb_proposal(
     expect: Annotated[str | None, Field(description="revision from show_nb_proposal")] = None,
 ) -> MergedProposal:
     """Put a proposal into the notebook. What people did meanwhile is kept; undo_nb_edit takes the merge back, part by part."""
-    done = await notebooks.proposals.merge(call, await notebooks.desk(call), proposal, expect)
-    ids = [change.id for change in done.changes]
+    merge = await notebooks.proposals.merge(call, await notebooks.desk(call), proposal, expect)
+    ids = [change.id for change in merge.changes]
     return {
-        "message": f"Merged into {done.proposal.path}: {counted(len(ids), 'cell')}"
+        "message": f"Merged into {merge.proposal.path}: {counted(len(ids), 'cell')}"
         if ids
         else "The notebook has all of it already",
-        "path": done.proposal.path.text,
-        "cells": _counts(done.changes),
+        "path": merge.proposal.path.text,
+        "cells": _counts(merge.changes),
         "ids": ids[:MAX_NAMED],
-        **_met(done.proposal),
+        **_meetings(merge.proposal),
         "live": True,
-        "saved": done.saved,
+        "saved": merge.saved,
     }
 
 
@@ -159,10 +159,10 @@ def _counts(changes: Sequence[CellChange]) -> dict[str, int]:
     return counts
 
 
-def _shown(change: CellChange) -> ProposedChange:
+def _change_row(change: CellChange) -> ProposedChange:
     cell = change.after or change.before
     before, after = change.before.source if change.before else "", change.after.source if change.after else ""
-    shown: ProposedChange = {
+    row: ProposedChange = {
         "id": change.id,
         "change": list(change.kinds),
         "type": cell.cell_type if cell else "",
@@ -170,22 +170,22 @@ def _shown(change: CellChange) -> ProposedChange:
         "new_index": change.new_index,
     }
     if "metadata" in change.kinds and change.after is not None:
-        shown["metadata"] = told(json.loads(change.after.metadata))
+        row["metadata"] = cleaned_json(json.loads(change.after.metadata))
     if before != after:
-        shown["diff"] = _diff(before, after)
-    return shown
+        row["diff"] = _diff(before, after)
+    return row
 
 
 def _diff(before: str, after: str) -> str:
-    made = unified(pictured(before).splitlines(), pictured(after).splitlines())
-    text = clean("\n".join(made[:DIFF_LINES])).text
+    lines = unified(pictured(before).splitlines(), pictured(after).splitlines())
+    text = clean("\n".join(lines[:DIFF_LINES])).text
     cut = text[:DIFF_CHARACTERS]
-    if len(made) > DIFF_LINES or len(cut) < len(text):
-        cut += f"\n… cut: {counted(len(made), 'line')} in all"
+    if len(lines) > DIFF_LINES or len(cut) < len(text):
+        cut += f"\n… cut: {counted(len(lines), 'line')} in all"
     return cut
 
 
-def _met(proposal: Proposal) -> Meetings:
+def _meetings(proposal: Proposal) -> Meetings:
     def ids(how: Met) -> list[str]:
         return [cell_id for cell_id, met in proposal.met.items() if met is how][:MAX_NAMED]
 

@@ -17,7 +17,7 @@ from cellwright.jupyter.notebooks.cellreadings import CellDigest, CellReading, d
 from cellwright.jupyter.notebooks.shapes import MAX_PICTURES
 from cellwright.jupyter.notebooks.whole import read_cell
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.common import Path, Range, compact, content_of, off_the_loop, weight
+from cellwright.jupyter.tools.common import Path, Range, cell_ranges, compact, content_of, off_the_loop, weight
 from cellwright.notebook.addressing import runs_of
 
 PAGE_TOKENS = 5_000
@@ -70,10 +70,10 @@ async def read_nb_cells(
     ] = "full",
 ) -> Reply[NotebookReading | NotebookDigest]:
     """Read cells as they are now, also unsaved edits of people. Long sources and outputs are cut to maxCellData; pictures are shown."""
-    checked = NotebookPath(path)
+    notebook_path = NotebookPath(path)
     if outputs != "full":
-        return Reply(await _digest(notebooks, call, checked, ranges, max_cell_data, outputs=outputs == "summary"))
-    data, pictures = await whole_cells(notebooks, call, checked, ranges, max_cell_data)
+        return Reply(await _digest(notebooks, call, notebook_path, ranges, max_cell_data, outputs=outputs == "summary"))
+    data, pictures = await whole_cells(notebooks, call, notebook_path, ranges, max_cell_data)
     return Reply(data, content_of(pictures))
 
 
@@ -90,10 +90,10 @@ async def whole_cells(
     reading: NotebookReading = {
         "path": path.text,
         "cells": page.cells,
-        "truncated": bool(page.left) or cut,
+        "truncated": bool(page.remaining) or cut,
         "max_cell_data": limit,
         "live": page.live,
-        **_rest(page.left),
+        **_rest(page.remaining),
     }
     return reading, page.pictures
 
@@ -108,20 +108,20 @@ async def _digest(
     digest: NotebookDigest = {
         "path": path.text,
         "cells": page.cells,
-        "truncated": bool(page.left) or any("truncated" in cell for cell in page.cells),
+        "truncated": bool(page.remaining) or any("truncated" in cell for cell in page.cells),
     }
     if not page.live:
         digest["live"] = False
-    return {**digest, **_rest(page.left)}
+    return {**digest, **_rest(page.remaining)}
 
 
 @dataclass(frozen=True, slots=True)
 class _Page(Generic[C]):
-    """The first of the cells that were asked for, and the indexes of those that are left."""
+    """The first of the requested cells, and the indexes of the remaining ones."""
 
     cells: list[C]
     pictures: list[Image]
-    left: Sequence[int]
+    remaining: Sequence[int]
     live: bool
 
 
@@ -137,27 +137,27 @@ async def _page(
     pictures: list[Image] = []
     async with notebooks.open(call, path) as document:
         view = document.view
-        wanted = list(range(view.cell_count)) if ranges is None else view.resolve([one.checked() for one in ranges])
-        left = PAGE_TOKENS
-        for index in wanted:
+        indexes = list(range(view.cell_count)) if ranges is None else view.resolve(cell_ranges(ranges))
+        tokens_left = PAGE_TOKENS
+        for index in indexes:
             cell = await read_cell(view, index)
             size = len(cell.source) + weight(cell.outputs)
             room = most_pictures - len(pictures)
             fitted = await notebooks.pictures.in_outputs(cell.outputs, room, call.principal.id)
-            made, shown = await off_the_loop(size, shape, cell, fitted, room)
-            left -= estimate_tokens(compact(made))
-            if left < 0 and cells:
+            shaped_cell, cell_pictures = await off_the_loop(size, shape, cell, fitted, room)
+            tokens_left -= estimate_tokens(compact(shaped_cell))
+            if tokens_left < 0 and cells:
                 break
-            cells.append(made)
-            pictures += shown
-        return _Page(cells, pictures, wanted[len(cells) :], document.live)
+            cells.append(shaped_cell)
+            pictures += cell_pictures
+        return _Page(cells, pictures, indexes[len(cells) :], document.live)
 
 
-def _rest(left: Sequence[int]) -> RestIfAny:
-    if not left:
+def _rest(remaining: Sequence[int]) -> RestIfAny:
+    if not remaining:
         return {}
-    ranges: list[IndexSpan] = [{"start": start, "end": end} for start, end in runs_of(left)]
-    rest: RestOfCells = {"ranges": ranges[:NEXT_RANGES], "left_out": len(left)}
+    ranges: list[IndexSpan] = [{"start": start, "end": end} for start, end in runs_of(remaining)]
+    rest: RestOfCells = {"ranges": ranges[:NEXT_RANGES], "left_out": len(remaining)}
     if len(ranges) > NEXT_RANGES:
         rest["then"] = f"what you asked for from cell {ranges[NEXT_RANGES]['start']} on"
     return {"next": rest}

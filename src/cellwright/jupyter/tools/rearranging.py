@@ -18,9 +18,10 @@ from cellwright.jupyter.tools.common import (
     EditAcknowledgement,
     Path,
     Range,
+    acknowledgement,
     author_of,
-    known,
-    places,
+    cell_ranges,
+    whereabouts,
 )
 from cellwright.jupyter.tools.proposing import Propose, ProposedEdit, proposed
 
@@ -45,9 +46,9 @@ async def move_nb_cells(
     outputs: Annotated[bool, Field(description="copy them too")] = False,
 ) -> MovedCells:
     """Move cells, with outputs, keeping order and ids. With copy: new cells instead, also in another notebook."""
-    checked = NotebookPath(path)
-    target = checked if to is None else NotebookPath(to)
-    named = [one.checked() for one in ranges]
+    notebook_path = NotebookPath(path)
+    target = notebook_path if to is None else NotebookPath(to)
+    requested = cell_ranges(ranges)
     author = author_of(call)
     if not copy and (to is not None or outputs):
         raise InvalidArgument(
@@ -58,21 +59,21 @@ async def move_nb_cells(
 
     def edit(view: LiveNotebook) -> list[str]:
         if not copy:
-            return view.move(named, position, expect=expect, author=author)
-        cells = copied(view, named, outputs=outputs, expect=expect) if elsewhere is None else elsewhere
+            return view.move(requested, position, expect=expect, author=author)
+        cells = copied(view, requested, outputs=outputs, expect=expect) if copied_cells is None else copied_cells
         if propose:
             _check_proposable(cells)
         return paste(view, position, cells, author=author)
 
-    elsewhere = None
-    if target != checked:
-        async with notebooks.open(call, checked) as source:
-            elsewhere = copied(source.view, named, outputs=outputs, expect=expect)
+    copied_cells = None
+    if target != notebook_path:
+        async with notebooks.open(call, notebook_path) as source:
+            copied_cells = copied(source.view, requested, outputs=outputs, expect=expect)
     async with notebooks.edit(call, target, propose=propose) as (document, proposal):
-        ids, told = await document.change(edit)
-        where = places(document.view, ids)
-    done = f"Copied {counted(len(ids), 'cell')} to {target}" if copy else f"Moved {counted(len(ids), 'cell')}"
-    return {"message": done, "cells": where, **known(told), **proposed(proposal)}
+        ids, acknowledged = await document.change(edit)
+        where = whereabouts(document.view, ids)
+    message = f"Copied {counted(len(ids), 'cell')} to {target}" if copy else f"Moved {counted(len(ids), 'cell')}"
+    return {"message": message, "cells": where, **acknowledgement(acknowledged), **proposed(proposal)}
 
 
 class ReshapedCells(EditAcknowledgement, ProposedEdit):
@@ -91,27 +92,33 @@ async def split_join_nb_cells(
     propose: Propose = False,
 ) -> ReshapedCells:
     """Split a cell before lines; its last part keeps the outputs. Without lines: join neighbours, without outputs."""
-    checked = NotebookPath(path)
-    named = [one.checked() for one in ranges]
+    notebook_path = NotebookPath(path)
+    requested = cell_ranges(ranges)
     author = author_of(call)
 
     def edit(view: LiveNotebook) -> tuple[list[str], list[str]]:
         if propose:
-            _check_proposable([view.json_at(index) for index in view.resolve(named)])
+            _check_proposable([view.json_at(index) for index in view.resolve(requested)])
         if lines:
-            return split(view, named, lines, expect=expect, author=author), []
-        cell_id, gone = join(view, named, expect=expect, author=author)
-        return [cell_id], gone
+            return split(view, requested, lines, expect=expect, author=author), []
+        cell_id, removed_ids = join(view, requested, expect=expect, author=author)
+        return [cell_id], removed_ids
 
-    async with notebooks.edit(call, checked, propose=propose) as (document, proposal):
-        (ids, gone), told = await document.change(edit)
-        where = places(document.view, ids)
-    message = f"Split a cell into {len(ids)}" if lines else f"Joined {counted(len(gone) + 1, 'cell')}"
-    return {"message": message, "cells": where, "removed_ids": gone, **known(told), **proposed(proposal)}
+    async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
+        (ids, removed_ids), acknowledged = await document.change(edit)
+        where = whereabouts(document.view, ids)
+    message = f"Split a cell into {len(ids)}" if lines else f"Joined {counted(len(removed_ids) + 1, 'cell')}"
+    return {
+        "message": message,
+        "cells": where,
+        "removed_ids": removed_ids,
+        **acknowledgement(acknowledged),
+        **proposed(proposal),
+    }
 
 
 def _check_proposable(cells: Sequence[JsonObject]) -> None:
-    """A proposal holds what people write; a new cell of it would come without its pictures."""
+    """Raise if a cell has attachments: a proposal holds text only, and its new cell would lose them."""
     for cell in cells:
         if cell.get("attachments"):
             raise InvalidArgument(
@@ -129,8 +136,14 @@ async def clear_nb_outputs(
     notebooks: LiveNotebooks, call: Call, path: Path, ranges: list[Range] | None = None, expect: Expect = None
 ) -> ClearedOutputs:
     """Clear the outputs of cells; without ranges, of all. undo_nb_edit brings them back."""
-    checked = NotebookPath(path)
-    named = None if ranges is None else [one.checked() for one in ranges]
-    async with notebooks.open(call, checked) as document:
-        ids, told = await document.change(lambda view: view.clear_outputs(named, expect=expect, author=author_of(call)))
-    return {"message": f"Cleared the outputs of {counted(len(ids), 'cell')}", "ids": ids, **known(told)}
+    notebook_path = NotebookPath(path)
+    requested = None if ranges is None else cell_ranges(ranges)
+    async with notebooks.open(call, notebook_path) as document:
+        ids, acknowledged = await document.change(
+            lambda view: view.clear_outputs(requested, expect=expect, author=author_of(call))
+        )
+    return {
+        "message": f"Cleared the outputs of {counted(len(ids), 'cell')}",
+        "ids": ids,
+        **acknowledgement(acknowledged),
+    }

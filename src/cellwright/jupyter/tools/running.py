@@ -29,6 +29,7 @@ from cellwright.jupyter.tools.common import (
     RunReport,
     Wait,
     author_of,
+    cell_ranges,
     how_it_went,
     run_if_asked,
     run_report,
@@ -62,27 +63,27 @@ async def execute_nb_cells(
 ) -> Reply[CellsExecuted]:
     """Run cells in order in the notebook's kernel, the one people use. Stops at the first error: the rest is not_run."""
     wait_seconds(timeout)
-    checked = NotebookPath(path)
+    notebook_path = NotebookPath(path)
     require_run(call)
-    async with notebooks.open(call, checked) as document:
+    async with notebooks.open(call, notebook_path) as document:
         view = document.view
-        code = _code_among(view, _meant(view, ranges, cells))
+        code = _code_among(view, _requested_indexes(view, ranges, cells))
         ids = await _own_ids(document, code, call)
     if not ids:
         raise InvalidArgument("none of these cells is a code cell", hint="get_nb_stat with outline shows which are")
-    ran = await notebooks.run(call, checked, ids, timeout, keep_going=keep_going)
-    begun = sum(cell.state not in {RunStatus.NOT_RUN, RunStatus.QUEUED} for cell in ran.cells)
-    report = await report_with_rest(notebooks, call, checked, ran, max_cell_output_size)
-    done: CellsExecuted = {
-        "message": how_it_went(ran),
+    run_view = await notebooks.run(call, notebook_path, ids, timeout, keep_going=keep_going)
+    begun_count = sum(cell.state not in {RunStatus.NOT_RUN, RunStatus.QUEUED} for cell in run_view.cells)
+    report = await report_with_rest(notebooks, call, notebook_path, run_view, max_cell_output_size)
+    answer: CellsExecuted = {
+        "message": how_it_went(run_view),
         "executed_ranges": len(ranges or ()) if cells is None else 1,
-        "executed_cells": begun,
+        "executed_cells": begun_count,
         **report.data,
     }
-    return Reply(done, report.content, report.failed)
+    return Reply(answer, report.content, report.failed)
 
 
-def _meant(view: LiveNotebook, ranges: list[Range] | None, cells: str | None) -> list[int]:
+def _requested_indexes(view: LiveNotebook, ranges: list[Range] | None, cells: str | None) -> list[int]:
     """The cells that a call names, by ranges or by a word."""
     if cells == "all":
         if ranges:
@@ -90,14 +91,15 @@ def _meant(view: LiveNotebook, ranges: list[Range] | None, cells: str | None) ->
         return list(range(view.cell_count))
     if ranges is None:
         raise InvalidArgument("which cells?", hint='Give ranges, or cells: "all"')
-    named = view.resolve([one.checked() for one in ranges])
+    indexes = view.resolve(cell_ranges(ranges))
     if cells is None:
-        return named
-    if len(named) != 1:
+        return indexes
+    if len(indexes) != 1:
         raise InvalidArgument(
-            f"cells: {cells!r} is relative to one cell, {len(named)} were named", hint='ranges: [{"id": "…"}] names it'
+            f"cells: {cells!r} is relative to one cell, {len(indexes)} were named",
+            hint='ranges: [{"id": "…"}] names it',
         )
-    return list(range(named[0]) if cells == "above" else range(named[0], view.cell_count))
+    return list(range(indexes[0]) if cells == "above" else range(indexes[0], view.cell_count))
 
 
 def _code_among(view: LiveNotebook, indexes: Sequence[int]) -> list[int]:
@@ -105,27 +107,27 @@ def _code_among(view: LiveNotebook, indexes: Sequence[int]) -> list[int]:
 
 
 async def _own_ids(document: OpenDocument[LiveNotebook], indexes: Sequence[int], call: Call) -> list[str]:
-    """Ids by which these cells are found while they run; two cells of one id get one each."""
+    """Ids by which these cells are found while they run. Cells that share an id get one each."""
     if document.view.have_own_ids(indexes):
         return [document.view.id_at(index) for index in indexes]
-    # In one step with the resolving that came before: nothing was awaited since.
+    # Nothing was awaited since the indexes were resolved, so they are still right.
     ids, _ = await document.change(lambda view: view.own_ids(indexes, author=author_of(call)))
     return ids
 
 
 class RunThatStopped(TypedDict, total=False):
-    """The cells that raised, and the call that runs what was left out because of them."""
+    """The cells that raised, and the call that runs the cells that were skipped because of them."""
 
     failed_cells: list[str]
     next: str
 
 
 async def report_with_rest(
-    notebooks: LiveNotebooks, call: Call, path: NotebookPath, ran: ExecutionView, limit: int
+    notebooks: LiveNotebooks, call: Call, path: NotebookPath, run_view: ExecutionView, limit: int
 ) -> Reply[RunReport]:
     """How a run went, and how to go on where it stopped."""
-    stopped = await _stopped(notebooks, call, path, ran)
-    report = await run_report(notebooks, call, ran, path, limit)
+    stopped = await _where_it_stopped(notebooks, call, path, run_view)
+    report = await run_report(notebooks, call, run_view, path, limit)
     return Reply({**stopped, **report.data}, report.content, report.failed)
 
 
@@ -133,48 +135,48 @@ async def report_if_asked(
     notebooks: LiveNotebooks,
     call: Call,
     path: NotebookPath,
-    ran: ExecutionView | NotBegun | None,
-    done: str,
+    run_view: ExecutionView | NotBegun | None,
+    edit_message: str,
     limit: int,
 ) -> Reply[RunIfAsked]:
-    """How a run went that followed what is done, or that there was none."""
-    if isinstance(ran, ExecutionView):
-        report = await report_with_rest(notebooks, call, path, ran, limit)
+    """How the run after an edit went, or that there was none."""
+    if isinstance(run_view, ExecutionView):
+        report = await report_with_rest(notebooks, call, path, run_view, limit)
         return Reply({**report.data}, report.content, report.failed)
-    nothing: RunIfAsked = {"executed": False, "execution_results": []}
-    if ran is not None:
-        nothing["status"] = RunStatus.NOT_RUN.value
-        nothing["error"] = ran.told(done)
-    return Reply(nothing, failed=ran is not None)
+    outcome: RunIfAsked = {"executed": False, "execution_results": []}
+    if run_view is not None:
+        outcome["status"] = RunStatus.NOT_RUN.value
+        outcome["error"] = run_view.failure(edit_message)
+    return Reply(outcome, failed=run_view is not None)
 
 
-async def _stopped(notebooks: LiveNotebooks, call: Call, path: NotebookPath, ran: ExecutionView) -> RunThatStopped:
-    raised = [cell.cell_id for cell in ran.cells if cell.state is RunStatus.ERROR]
-    if not (ran.state.ended and raised):
+async def _where_it_stopped(
+    notebooks: LiveNotebooks, call: Call, path: NotebookPath, run_view: ExecutionView
+) -> RunThatStopped:
+    raised = [cell.cell_id for cell in run_view.cells if cell.state is RunStatus.ERROR]
+    if not (run_view.state.ended and raised):
         return {}
     stopped: RunThatStopped = {"failed_cells": raised}
-    left = [cell.cell_id for cell in ran.cells if cell.state is RunStatus.NOT_RUN]
-    # Where the notebook cannot be had any more the run has happened all the same.
+    not_run = [cell.cell_id for cell in run_view.cells if cell.state is RunStatus.NOT_RUN]
+    # If the notebook cannot be opened any more, the run has happened all the same.
     with suppress(CellwrightError):
         async with notebooks.open(call, path) as document:
-            there = [document.view.index_of(cell_id) for cell_id in left if cell_id in document.view.ids]
-            if there:
-                stopped["next"] = _next_call(document.view, path, there)
+            indexes = [document.view.index_of(cell_id) for cell_id in not_run if cell_id in document.view.ids]
+            if indexes:
+                stopped["next"] = _next_call(document.view, path, indexes)
     return stopped
 
 
-def _next_call(view: LiveNotebook, path: NotebookPath, left: Sequence[int]) -> str:
+def _next_call(view: LiveNotebook, path: NotebookPath, indexes: Sequence[int]) -> str:
     """The exact call that runs these cells: by the first if they are all that follow it, else by name."""
     arguments: dict[str, object] = {"path": path.text}
-    if left == _code_among(view, range(left[0], view.cell_count)):
-        arguments |= {"cells": "below", "ranges": [{"id": view.id_at(left[0])}]}
-    elif len(left) <= MOST_NAMED:
-        arguments["ranges"] = [{"id": view.id_at(index)} for index in left]
+    if indexes == _code_among(view, range(indexes[0], view.cell_count)):
+        arguments |= {"cells": "below", "ranges": [{"id": view.id_at(indexes[0])}]}
+    elif len(indexes) <= MOST_NAMED:
+        arguments["ranges"] = [{"id": view.id_at(index)} for index in indexes]
     else:
-        arguments["ranges"] = [{"start": start, "end": end} for start, end in runs_of(left)]
-    return (
-        f"{len(left)} not run; to run them all the same: execute_nb_cells({json.dumps(arguments, ensure_ascii=False)})"
-    )
+        arguments["ranges"] = [{"start": start, "end": end} for start, end in runs_of(indexes)]
+    return f"{len(indexes)} not run; to run them all the same: execute_nb_cells({json.dumps(arguments, ensure_ascii=False)})"
 
 
 class KernelRestarted(RunIfAsked):
@@ -196,21 +198,21 @@ async def restart_nb_kernel(
 ) -> Reply[KernelRestarted]:
     """Restart the notebook's kernel (variables are lost), then run all code cells in order unless exec is false."""
     wait_seconds(timeout)
-    checked = NotebookPath(path)
-    await notebooks.restart(call, checked, kernel_name)
-    async with notebooks.open(call, checked) as document:
+    notebook_path = NotebookPath(path)
+    await notebooks.restart(call, notebook_path, kernel_name)
+    async with notebooks.open(call, notebook_path) as document:
         if clear_outputs:
             await document.change(lambda view: view.clear_outputs(author=author_of(call)))
         code = _code_among(document.view, range(document.view.cell_count)) if exec else []
         ids = await _own_ids(document, code, call)
-    view = await run_if_asked(notebooks, call, checked, ids, wanted=exec, wait=timeout)
+    run_view = await run_if_asked(notebooks, call, notebook_path, ids, should_run=exec, wait=timeout)
     message = "Restarted the kernel"
-    report = await report_if_asked(notebooks, call, checked, view, message, max_cell_output_size)
-    done: KernelRestarted = {
+    report = await report_if_asked(notebooks, call, notebook_path, run_view, message, max_cell_output_size)
+    answer: KernelRestarted = {
         "message": message,
         "kernel_restarted": True,
         "outputs_cleared": clear_outputs,
-        "cells_executed": isinstance(view, ExecutionView),
+        "cells_executed": isinstance(run_view, ExecutionView),
         **report.data,
     }
-    return Reply(done, report.content, report.failed)
+    return Reply(answer, report.content, report.failed)

@@ -52,7 +52,7 @@ CellText = tuple[str, str, tuple[Output, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is looked for, where, and until when (in the monotonic clock's seconds)."""
+    """The pattern, which texts are searched, and the deadline in seconds of the monotonic clock."""
 
     pattern: "Pattern[str]"
     where: Where
@@ -95,7 +95,7 @@ async def search_nbs(
     pattern = _pattern(query, regex=regex, case_sensitive=case_sensitive)
     search = Search(pattern, where, time.monotonic() + SEARCH_SECONDS)
     connected = await notebooks.connected(call)
-    files, listing = await _files(connected, path)
+    files, listing = await _notebooks_to_search(connected, path)
     open_now = {room.path for room in connected.rooms.open_rooms() if room.connected}
     hits: list[NotebookHit] = []
     unread: list[str] = []
@@ -120,8 +120,8 @@ async def search_nbs(
     return answer
 
 
-async def _files(connected: Connected, path: str) -> tuple[Sequence[FileInfo], FileListing | None]:
-    """The notebooks to search, and the list they are from, if it is one."""
+async def _notebooks_to_search(connected: Connected, path: str) -> tuple[Sequence[FileInfo], FileListing | None]:
+    """The notebooks to search, and the listing they are from; None if the path names one notebook."""
     documents = connected.found.jupyter.documents
     if path.endswith(".ipynb"):
         return [await documents.stat(NotebookPath(path))], None
@@ -131,26 +131,26 @@ async def _files(connected: Connected, path: str) -> tuple[Sequence[FileInfo], F
 
 
 async def _hits_in(
-    connected: Connected, search: Search, file: FileInfo, most: int, *, is_open: bool
+    connected: Connected, search: Search, file: FileInfo, limit: int, *, is_open: bool
 ) -> list[NotebookHit]:
     path = NotebookPath(file.path)
     if is_open:
         async with connected.rooms.notebook(path) as document:
             cells = await _live_cells(document.view)
-        return await asyncio.to_thread(_hits, path, cells, search, most)
+        return await asyncio.to_thread(_hits, path, cells, search, limit)
     if (file.size or 0) > MAX_SEARCHED_BYTES:
         raise InvalidArgument(
             f"{path} has {file.size} bytes; at most {MAX_SEARCHED_BYTES} are searched",
             hint="make it smaller: clear its outputs",
         )
-    # Reading the file is enough for what nobody has open, and opens no room.
+    # A notebook that nobody has open is read from its file, which opens no room.
     content = await stored_notebook(connected.found.jupyter.documents, path)
-    # In a thread, by an engine that lets others run meanwhile and gives up in time: the pattern may be anything.
-    return await asyncio.to_thread(lambda: _hits(path, _cells_of(content), search, most))
+    # In a thread, with an engine that releases the lock and stops in time: the pattern may be anything.
+    return await asyncio.to_thread(lambda: _hits(path, _cells_of(content), search, limit))
 
 
 async def _live_cells(view: ReadableNotebook) -> list[CellText]:
-    """All cells of an open notebook, with turns for others in between: only here may the document be read."""
+    """All cells of an open notebook, with pauses for other callers. The document may not be read in a thread."""
     cells: list[CellText] = []
     while len(cells) < view.cell_count:
         cell = await read_cell(view, len(cells))
@@ -184,8 +184,8 @@ def _cells_of(content: JsonObject) -> list[CellText]:
     ]
 
 
-def _hits(path: NotebookPath, cells: list[CellText], search: Search, most: int) -> list[NotebookHit]:
-    found: list[NotebookHit] = []
+def _hits(path: NotebookPath, cells: list[CellText], search: Search, limit: int) -> list[NotebookHit]:
+    hits: list[NotebookHit] = []
     for index, (cell_id, source, outputs) in enumerate(cells):
         texts: list[tuple[HitPlace, str]] = []
         if search.where != "outputs":
@@ -195,10 +195,10 @@ def _hits(path: NotebookPath, cells: list[CellText], search: Search, most: int) 
         for kind, text in texts:
             search.check_time()
             for number, line in _matching_lines(text, search.pattern):
-                if len(found) >= most:
-                    return found
+                if len(hits) >= limit:
+                    return hits
                 snippet = cut_text((seen if kind == "source" else clean)(line).text, SNIPPET_CHARACTERS)
-                found.append(
+                hits.append(
                     {
                         "path": path.text,
                         "cell_id": clean(cell_id).text,
@@ -208,14 +208,14 @@ def _hits(path: NotebookPath, cells: list[CellText], search: Search, most: int) 
                         "snippet": snippet,
                     }
                 )
-    return found
+    return hits
 
 
 def _matching_lines(text: str, pattern: "Pattern[str]") -> Iterator[tuple[int, str]]:
     try:
         for number, line in enumerate(text.split("\n"), 1):
             if hit := pattern.search(line, timeout=MATCH_SECONDS, concurrent=True):
-                yield number, _near(line, hit.start())
+                yield number, _excerpt_around(line, hit.start())
     except TimeoutError:
         raise DeadlineExceeded(
             f"the expression took more than {MATCH_SECONDS:g} s on one line",
@@ -223,11 +223,11 @@ def _matching_lines(text: str, pattern: "Pattern[str]") -> Iterator[tuple[int, s
         ) from None
 
 
-def _near(line: str, place: int) -> str:
-    """The line, or of a very long one what stands around the place: cleaning megabytes for a snippet takes many times their memory."""
+def _excerpt_around(line: str, position: int) -> str:
+    """The line, or the part around the position if it is very long: cleaning megabytes takes many times their memory."""
     if len(line) <= LONG_LINE:
         return line.strip()
-    start, end = max(0, place - SNIPPET_CHARACTERS // 2), place + SNIPPET_CHARACTERS // 2
+    start, end = max(0, position - SNIPPET_CHARACTERS // 2), position + SNIPPET_CHARACTERS // 2
     return f"{'…' if start else ''}{line[start:end].strip()}{'…' if end < len(line) else ''}"
 
 

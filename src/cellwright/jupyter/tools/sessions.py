@@ -43,11 +43,12 @@ async def query_nb_sessions(notebooks: LiveNotebooks, call: Call, root_path: str
     """Notebooks below a folder that this server has open, or had open in the last hour. Opens nothing."""
     connected = await notebooks.connected(call)
     folder = folder_path(root_path or connected.found.folder)
-    if folder is not None:
-        await _check_folder(notebooks, call, folder)
-    inside = f"{folder}/" if folder else ""
+    documents = connected.found.jupyter.documents
+    if folder is not None and (await documents.stat(folder)).kind is not FileKind.DIRECTORY:
+        raise InvalidArgument(f"{folder} is not a folder", hint="query_document_session asks about one document")
+    prefix = f"{folder}/" if folder else ""
     rooms = [
-        room for room in connected.rooms.open_rooms() if room.kind is RoomKind.NOTEBOOK and room.path.startswith(inside)
+        room for room in connected.rooms.open_rooms() if room.kind is RoomKind.NOTEBOOK and room.path.startswith(prefix)
     ]
     return {
         "root_path": folder.text if folder else "",
@@ -57,12 +58,6 @@ async def query_nb_sessions(notebooks: LiveNotebooks, call: Call, root_path: str
         "total_sessions": len(rooms),
         "active_sessions": sum(room.connected for room in rooms),
     }
-
-
-async def _check_folder(notebooks: LiveNotebooks, call: Call, folder: DocPath) -> None:
-    documents = (await notebooks.connected(call)).found.jupyter.documents
-    if (await documents.stat(folder)).kind is not FileKind.DIRECTORY:
-        raise InvalidArgument(f"{folder} is not a folder", hint="query_document_session asks about one document")
 
 
 class EndedSession(TypedDict):
@@ -82,21 +77,22 @@ async def end_nb_session(
     """Save a notebook and leave it; its kernel goes on unless shutdown_kernel. The next call opens it again. Refused during a run."""
     if shutdown_kernel:
         require_run(call, "shutting down a kernel", "leave shutdown_kernel out", needed=ENDING)
-    ended = await _end(notebooks, call, NotebookPath(path))
+    notebook_path = NotebookPath(path)
+    ended = await _end(notebooks, call, notebook_path)
     if not shutdown_kernel:
-        return {**ended, **await kernel_left(notebooks, call, NotebookPath(path), "this call with shutdown_kernel")}
-    kernel = await notebooks.shut_down(call, NotebookPath(path))
-    return {**ended, "kernel_ended": kernel.kernel.id if kernel else None}
+        return {**ended, **await kernel_left(notebooks, call, notebook_path, "this call with shutdown_kernel")}
+    shutdown = await notebooks.shut_down(call, notebook_path)
+    return {**ended, "kernel_ended": shutdown.kernel.id if shutdown else None}
 
 
 async def query_document_session(notebooks: LiveNotebooks, call: Call, path: Path) -> DocumentSession:
     """Whether this server has a document open, and when it was last used. Opens nothing."""
-    checked = DocPath(path)
-    room = (await notebooks.connected(call)).rooms.find(checked, _kind(checked))
+    doc_path = DocPath(path)
+    room = (await notebooks.connected(call)).rooms.find(doc_path, _kind(doc_path))
     if room is not None:
         return _session(room)
     return {
-        "path": checked.text,
+        "path": doc_path.text,
         "session_id": None,
         "file_id": None,
         "status": "not_found",

@@ -15,7 +15,7 @@ from cellwright.jupyter.inside.permitted import require_run
 from cellwright.jupyter.model import FileInfo, FileKind
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.common import KernelLeft, how_old, kernel_left, not_all
+from cellwright.jupyter.tools.common import KernelLeft, how_old, incomplete_note, kernel_left
 from cellwright.jupyter.tools.current.common import CurrentCells, Offset, paged, table_of
 from cellwright.jupyter.tools.current.notebooks import InUse
 from cellwright.jupyter.tools.looking import NotebookStat, get_nb_stat
@@ -42,7 +42,7 @@ class NotebookRow(TypedDict):
 class NotebookTable(TypedDict):
     notebooks: list[NotebookRow]
     total: int | None
-    """None where nobody knows how many there are."""
+    """None if nobody knows how many there are."""
     next_offset: int | None
     current: str | None
     age_seconds: NotRequired[float]
@@ -60,17 +60,17 @@ async def list_notebook(cells: CurrentCells, call: Call, offset: Offset = 0) -> 
         for session in await jupyter.kernels.sessions()
         if session.kernel
     }
-    mine = sorted({one.path.text for one in used})
-    paths = [*mine, *sorted({file.path for file in listing.files} - set(mine))]
-    path_meant = cells.current.meant(call)
-    meant = path_meant.text if path_meant else None
-    rows = [_notebook_row(path, used, running.get(path), current=path == meant) for path in paths]
+    used_paths = sorted({notebook.path.text for notebook in used})
+    paths = [*used_paths, *sorted({file.path for file in listing.files} - set(used_paths))]
+    implied = cells.current.implied(call)
+    current = implied.text if implied else None
+    rows = [_notebook_row(path, used, running.get(path), current=path == current) for path in paths]
     page = paged(rows, offset)
     data: NotebookTable = {
         "notebooks": page.rows,
         "total": page.total if listing.files.complete else None,
         "next_offset": page.next_offset,
-        "current": meant,
+        "current": current,
         **how_old(listing),
     }
     blocks = page.blocks(NOTEBOOK_COLUMNS)
@@ -78,14 +78,14 @@ async def list_notebook(cells: CurrentCells, call: Call, offset: Offset = 0) -> 
     if "age_seconds" in data:
         notes.append(f"this list is {data['age_seconds']:g} s old; list_nbs with refresh asks the server anew")
     if not listing.files.complete:
-        notes.append(not_all(""))
+        notes.append(incomplete_note(""))
     if notes:
         data["note"] = "; ".join(notes)
     return Reply(data, (*blocks, *notes))
 
 
 def _notebook_row(path: str, used: tuple[InUse, ...], kernel: tuple[str, str] | None, *, current: bool) -> NotebookRow:
-    names = ", ".join(one.name for one in used if one.path.text == path) or None
+    names = ", ".join(notebook.name for notebook in used if notebook.path.text == path) or None
     kernel_id, state = kernel or (None, None)
     return {"path": path, "name": names, "current": current, "kernel_id": kernel_id, "kernel_state": state}
 
@@ -106,22 +106,26 @@ async def use_notebook(
 ) -> UsedNotebook:
     """Work in a notebook from now on: the other tools mean it when none is named. Its kernel starts with the first run."""
     cells.current.check(call, notebook_name)
-    path = _meant(cells, call, notebook_name, notebook_path, mode)
+    path = _path_to_use(cells, call, notebook_name, notebook_path, mode)
     if kernel_id is not None:
         require_run(call, "binding a kernel", "leave kernel_id out")
         await _check_kernel(cells, call, path, kernel_id)
     documents = (await cells.notebooks.connected(call)).found.jupyter.documents
-    await (_create(cells.notebooks, call, path) if mode == "create" else _find(documents, path))
-    ended = await _bind(cells, call, path, kernel_id) if kernel_id is not None else None
+    await (_create(cells.notebooks, call, path) if mode == "create" else _check_exists(documents, path))
+    ended_kernel_id = await _bind(cells, call, path, kernel_id) if kernel_id is not None else None
     stat = await get_nb_stat(cells.notebooks, call, path.text)
-    before = cells.current.use(call, notebook_name, path)
-    told: UsedNotebook = {"message": _message(notebook_name, path, mode, before), "name": notebook_name, **stat}
-    if ended is not None:
-        told["kernel_ended"] = ended
-    return told
+    previous_path = cells.current.use(call, notebook_name, path)
+    answer: UsedNotebook = {
+        "message": _message(notebook_name, path, mode, previous_path),
+        "name": notebook_name,
+        **stat,
+    }
+    if ended_kernel_id is not None:
+        answer["kernel_ended"] = ended_kernel_id
+    return answer
 
 
-def _meant(cells: CurrentCells, call: Call, name: str, path: str | None, mode: str) -> NotebookPath:
+def _path_to_use(cells: CurrentCells, call: Call, name: str, path: str | None, mode: str) -> NotebookPath:
     if path is not None:
         return NotebookPath(path)
     if mode == "create":
@@ -129,16 +133,16 @@ def _meant(cells: CurrentCells, call: Call, name: str, path: str | None, mode: s
     return cells.current.named(call, name).path
 
 
-def _message(name: str, path: NotebookPath, mode: str, before: NotebookPath | None) -> str:
-    made = (
+def _message(name: str, path: NotebookPath, mode: str, previous_path: NotebookPath | None) -> str:
+    message = (
         f"Created {path} with an empty cell, now current as {name!r}"
         if mode == "create"
         else f"{path} is now current as {name!r}"
     )
-    return f"{made}; that name meant {before} before" if before not in (None, path) else made
+    return f"{message}; that name meant {previous_path} before" if previous_path not in (None, path) else message
 
 
-async def _find(documents: Documents, path: NotebookPath) -> None:
+async def _check_exists(documents: Documents, path: NotebookPath) -> None:
     try:
         await documents.stat(path)
     except NotFound as missing:
@@ -154,10 +158,10 @@ async def _create(notebooks: LiveNotebooks, call: Call, path: NotebookPath) -> N
 
 
 async def _check_kernel(cells: CurrentCells, call: Call, path: NotebookPath, kernel_id: str) -> None:
-    """Before anything is made: that the kernel runs, and that binding would not end a kernel of other notebooks."""
+    """Raise, before anything is changed, if the kernel does not run, or if binding would end a kernel of other notebooks."""
     kernels = (await cells.notebooks.connected(call)).found.jupyter.kernels
     if kernel_id in await cells.notebooks.kernels_of_others(call):
-        # In the words of the server: whether it is there is not to be told.
+        # In the server's own words: the answer must not reveal whether the kernel exists.
         raise NotFound(
             f"no kernel {kernel_id} on the Jupyter server {kernels.url}", hint="list_kernels shows the running ones"
         )
@@ -166,17 +170,23 @@ async def _check_kernel(cells: CurrentCells, call: Call, path: NotebookPath, ker
     except NotFound as missing:
         raise NotFound(missing.message, hint="list_kernels shows the running ones") from missing
     sessions = await kernels.sessions()
-    had = next((one.kernel.id for one in sessions if one.path == path.text and one.kernel), None)
-    others = [one.path for one in sessions if one.kernel and one.kernel.id == had and one.path != path.text]
-    if had not in (None, kernel_id) and others:
+    bound_kernel_id = next(
+        (session.kernel.id for session in sessions if session.path == path.text and session.kernel), None
+    )
+    others = [
+        session.path
+        for session in sessions
+        if session.kernel and session.kernel.id == bound_kernel_id and session.path != path.text
+    ]
+    if bound_kernel_id not in (None, kernel_id) and others:
         raise Conflict(
-            f"{path} runs in kernel {had} together with {', '.join(others[:5])}; leaving it would end that kernel",
+            f"{path} runs in kernel {bound_kernel_id} together with {', '.join(others[:5])}; leaving it would end that kernel",
             hint="bind the others elsewhere first, or go on without kernel_id",
         )
 
 
 async def _bind(cells: CurrentCells, call: Call, path: NotebookPath, kernel_id: str) -> str | None:
-    """Let the notebook run in this kernel. The id of the kernel that it had: the server ends that one."""
+    """Let the notebook run in this kernel. Returns the id of the kernel it had, which the server ends."""
     connected = await cells.notebooks.connected(call)
     kernels = connected.found.jupyter.kernels
     session = await kernels.session_of(path)
@@ -202,19 +212,19 @@ async def unuse_notebook(
 ) -> UnusedNotebook:
     """Let go of a notebook; its kernel runs on, unless shutdown_kernel. If it was current, the one you chose before it is current again."""
     path = cells.current.named(call, notebook_name).path
-    ended = await cells.notebooks.shut_down(call, path) if shutdown_kernel else None
-    gone = cells.current.let_go(call, notebook_name)
+    shutdown = await cells.notebooks.shut_down(call, path) if shutdown_kernel else None
+    released = cells.current.let_go(call, notebook_name)
     current = cells.current.current(call)
     now = f"current is {current.path} ({current.name!r})" if current else "none is current"
-    told: UnusedNotebook = {
-        "message": f"Let go of {gone.name!r} ({gone.path}); {now}",
-        "path": gone.path.text,
+    answer: UnusedNotebook = {
+        "message": f"Let go of {released.name!r} ({released.path}); {now}",
+        "path": released.path.text,
         "current": current.path.text if current else None,
-        "kernel_ended": ended.kernel.id if ended else None,
+        "kernel_ended": shutdown.kernel.id if shutdown else None,
     }
     if shutdown_kernel:
-        return told
-    return {**told, **await kernel_left(cells.notebooks, call, gone.path, "shutdown_nb_kernel")}
+        return answer
+    return {**answer, **await kernel_left(cells.notebooks, call, released.path, "shutdown_nb_kernel")}
 
 
 class RestartedNotebook(TypedDict):
@@ -261,7 +271,7 @@ async def list_files(
     folder = folder_path(path or connected.found.folder)
     if folder is not None and folder.is_hidden:
         raise NotFound(f"no folder {folder} on the Jupyter server", hint="hidden folders are not shown")
-    infos = await _below(connected.found.jupyter.documents, folder, max_depth)
+    infos = await _files_below(connected.found.jupyter.documents, folder, max_depth)
     page = paged([_file_row(info) for info in infos], offset)
     data: FileTable = {"files": page.rows, "total": page.total, "next_offset": page.next_offset}
     return Reply(data, page.blocks(FILE_COLUMNS))
@@ -276,28 +286,30 @@ def _file_row(info: FileInfo) -> FileRow:
     }
 
 
-async def _below(documents: Documents, folder: DocPath | None, depth: int) -> list[FileInfo]:
-    """Level by level and no deeper than asked for: below may be more than anybody wants to wait for."""
-    found: list[FileInfo] = []
+async def _files_below(documents: Documents, folder: DocPath | None, depth: int) -> list[FileInfo]:
+    """Files level by level, no deeper than requested: deeper levels may take longer than anybody wants to wait."""
+    files: list[FileInfo] = []
     level: list[DocPath | None] = [folder]
     for step in range(depth):
-        inside: list[FileInfo] = []
+        level_files: list[FileInfo] = []
         for start in range(0, len(level), CONCURRENT_FOLDERS):
             batch = level[start : start + CONCURRENT_FOLDERS]
-            for infos in await asyncio.gather(*(_in_folder(documents, one, first=step == 0) for one in batch)):
-                inside += infos
-            if len(found) + len(inside) > MAX_FILES:
+            for infos in await asyncio.gather(
+                *(_visible_files(documents, subfolder, first=step == 0) for subfolder in batch)
+            ):
+                level_files += infos
+            if len(files) + len(level_files) > MAX_FILES:
                 raise LimitReached(
                     f"more than {MAX_FILES} files below {folder or '/'}",
                     hint="give a smaller max_depth, or a folder further down",
                 )
-        found += inside
-        level = [place for info in inside if (place := _enterable(info)) is not None]
-    return sorted(found, key=lambda info: info.path)
+        files += level_files
+        level = [subfolder for info in level_files if (subfolder := _subfolder(info)) is not None]
+    return sorted(files, key=lambda info: info.path)
 
 
-async def _in_folder(documents: Documents, folder: DocPath | None, *, first: bool) -> list[FileInfo]:
-    """What is shown of one folder. One below may go meanwhile; the one that was asked for must be there."""
+async def _visible_files(documents: Documents, folder: DocPath | None, *, first: bool) -> list[FileInfo]:
+    """The visible files of a folder. A subfolder may vanish meanwhile; the requested (first) folder must exist."""
     try:
         return [info for info in await documents.folder(folder) if not info.name.startswith(".")]
     except NotFound:
@@ -306,13 +318,13 @@ async def _in_folder(documents: Documents, folder: DocPath | None, *, first: boo
         return []
 
 
-def _enterable(info: FileInfo) -> DocPath | None:
+def _subfolder(info: FileInfo) -> DocPath | None:
     if info.kind is not FileKind.DIRECTORY:
         return None
     try:
         return DocPath(info.path)
     except InvalidArgument:
-        # A name that the server has and that no tool takes: it is listed, and not looked into.
+        # The server has this name, but no tool accepts it: the folder is listed and not entered.
         return None
 
 
@@ -353,7 +365,7 @@ async def list_kernels(cells: CurrentCells, call: Call) -> Reply[KernelTables]:
     for kernel in await kernels.kernels():
         if kernel.id in hidden:
             continue
-        bound = [one.path for one in sessions if one.kernel and one.kernel.id == kernel.id]
+        bound = [session.path for session in sessions if session.kernel and session.kernel.id == kernel.id]
         running.append(
             {
                 "id": kernel.id,

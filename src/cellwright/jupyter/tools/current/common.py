@@ -1,4 +1,4 @@
-"""What the tools of the current notebook share: whose notebook is meant, tables in pages, results as blocks of text and pictures."""
+"""Shared by the tools of the current notebook: the caller's notebook, tables in pages, results as blocks of text and pictures."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ Ran = TypeVar("Ran", bound=RunReport | RunIfAsked)
 
 @dataclass(frozen=True)
 class CurrentCells:
-    """The service of these tools: the one engine of all notebook tools, and who has chosen which notebook."""
+    """The service of these tools: the service of all notebook tools, and which notebook each caller has chosen."""
 
     notebooks: LiveNotebooks
     current: CurrentNotebooks = field(default_factory=CurrentNotebooks)
@@ -50,7 +50,7 @@ class TablePage(Generic[Row]):
     next_offset: int | None
 
     def blocks(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """The rows under these columns. What does not fit is told in a block of its own: the table stays a table."""
+        """The rows under these columns. A block of its own counts the rows that do not fit: the table stays a table."""
         text = table_of(columns, self.rows)
         if self.next_offset is None:
             return (text,)
@@ -59,13 +59,13 @@ class TablePage(Generic[Row]):
 
 
 def paged(rows: Sequence[Row], offset: int) -> TablePage[Row]:
-    kept = first_of(rows[offset:], PAGE_TOKENS)
-    following = offset + len(kept)
-    return TablePage(kept, len(rows), following if following < len(rows) else None)
+    page_rows = first_of(rows[offset:], PAGE_TOKENS)
+    next_offset = offset + len(page_rows)
+    return TablePage(page_rows, len(rows), next_offset if next_offset < len(rows) else None)
 
 
 def table_of(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
-    """Rows whose keys are the columns, in small letters and in their order."""
+    """The rows as a table. Their keys are the columns in lower case, in the same order."""
     return table(columns, (tuple(row.values()) for row in rows))
 
 
@@ -90,21 +90,23 @@ def run_reply(reply: Reply[Ran], *before: str, failure: RunFailure | None = None
 
 
 def _how_it_went(data: RunReport | RunIfAsked, failure: RunFailure | None) -> list[str]:
-    told: list[str] = []
+    lines: list[str] = []
     if failure is not None:
-        told.append(f"[{data.get('status')}] {failure['code']}: {failure['message']} ({failure['hint']})")
+        lines.append(f"[{data.get('status')}] {failure['code']}: {failure['message']} ({failure['hint']})")
     elif data.get("status") != "done":
-        told.append(f"[{data.get('status')}] execution_id {data.get('execution_id')}")
+        lines.append(f"[{data.get('status')}] execution_id {data.get('execution_id')}")
     for result in data["execution_results"]:
         if (error := result.get("error")) is not None:
             hint = f" ({error['hint']})" if error["hint"] else ""
-            shown = any(output["output_type"] == "error" for output in result["outputs"])
-            told.append(error["hint"] if shown and hint else joined([error["ename"], ": ", error["evalue"], hint]))
-        told += result.get("notes", [])
-    told += data.get("notes", [])
+            error_is_shown = any(output["output_type"] == "error" for output in result["outputs"])
+            lines.append(
+                error["hint"] if error_is_shown and hint else joined([error["ename"], ": ", error["evalue"], hint])
+            )
+        lines += result.get("notes", [])
+    lines += data.get("notes", [])
     if "next" in data:
-        told.append(f"{data['next']}; restart_notebook ends it with all variables")
-    return [joined(told, "\n")] if told else []
+        lines.append(f"{data['next']}; restart_notebook ends it with all variables")
+    return [joined(lines, "\n")] if lines else []
 
 
 def output_blocks(outputs: Sequence[ShownOutput], pictures: Iterator[Image]) -> list[Block]:
@@ -131,11 +133,11 @@ def _blocks(output: ShownOutput, pictures: Iterator[Image]) -> list[Block]:
 
 
 def _data_blocks(data: JsonObject, pictures: Iterator[Image]) -> list[Block]:
-    pictured = [mime for mime, value in data.items() if mime in PICTURES and value.get("shown")]
-    shown: list[Block] = [picture for _, picture in zip(pictured, pictures, strict=False)]
-    if shown:
-        # What stands beside a picture only says that there is one.
-        return shown
+    shown_mimes = [mime for mime, value in data.items() if mime in PICTURES and value.get("shown")]
+    picture_blocks: list[Block] = [picture for _, picture in zip(shown_mimes, pictures, strict=False)]
+    if picture_blocks:
+        # The other values beside a picture only say that there is one.
+        return picture_blocks
     text = next((data[mime] for mime in TEXTS_IN_ORDER if isinstance(data.get(mime), str)), None)
     others = {mime: value for mime, value in data.items() if mime not in TEXTS_IN_ORDER}
     return [*([text] if text is not None else []), *(f"[{mime}] {compact(value)}" for mime, value in others.items())]

@@ -1,4 +1,4 @@
-"""Which notebooks each caller has in use, and which of them is meant when none is named. Never one for the whole process."""
+"""Which notebooks each caller has in use, and which one a call without a name means. Never one for the whole process."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from cellwright.jupyter.files.paths import NotebookPath
 
 MAX_PRINCIPALS = 1_000
 MAX_SESSIONS = 100
-"""Of one principal: the one not used for longest is forgotten, and never another principal's."""
+"""Per principal. The least recently used one is forgotten, never another principal's."""
 MAX_NAMES = 100
 MAX_NAME_CHARACTERS = 200
 
@@ -38,10 +38,10 @@ class CurrentNotebooks:
         names: int = MAX_NAMES,
         default: NotebookPath | None = None,
     ) -> None:
-        """`default` is meant by callers who have chosen none: the operator may name one."""
+        """`default` is the notebook of callers who have chosen none; the operator may set one."""
         self._default = default
         self._most_principals, self._most_sessions, self._most_names = principals, sessions, names
-        self._kept: dict[str, dict[str, Chosen]] = {}
+        self._choices: dict[str, dict[str, Chosen]] = {}
 
     def of(self, call: Call) -> tuple[InUse, ...]:
         """What the caller has in use; the last is current."""
@@ -64,9 +64,9 @@ class CurrentNotebooks:
             )
 
     def use(self, call: Call, name: str, path: NotebookPath) -> NotebookPath | None:
-        """Make this the caller's current notebook. What the name meant before."""
+        """Make this the caller's current notebook. Returns the path that the name had before."""
         self.check(call, name)
-        chosen = self._remembered(call)
+        chosen = self._chosen_or_new(call)
         before = chosen.pop(name, None)
         chosen[name] = path
         return before
@@ -80,53 +80,53 @@ class CurrentNotebooks:
         """The notebook that the caller uses under this name."""
         chosen = self._chosen(call)
         if name not in chosen:
-            meant = nearest(name, list(chosen))
-            known = f"did you mean {meant!r}?" if meant else f"yours: {', '.join(chosen) or 'none'}"
+            similar_name = nearest(name, list(chosen))
+            suggestion = f"did you mean {similar_name!r}?" if similar_name else f"yours: {', '.join(chosen) or 'none'}"
             raise NotFound(
                 f"you use no notebook named {name[:MAX_NAME_CHARACTERS]!r}",
-                hint=f"{known}; use_notebook with notebook_path begins with one",
+                hint=f"{suggestion}; use_notebook with notebook_path begins with one",
             )
         return InUse(name, chosen[name])
 
-    def meant(self, call: Call) -> NotebookPath | None:
-        """The notebook that is meant when none is named: the caller's current one, else the one set for all."""
+    def implied(self, call: Call) -> NotebookPath | None:
+        """The notebook of a call that names none: the caller's current one, or else the default."""
         current = self.current(call)
         return self._default if current is None else current.path
 
-    def find(self, call: Call, wanted: str | None) -> NotebookPath:
+    def find(self, call: Call, name_or_path: str | None) -> NotebookPath:
         """The notebook of this name or path; without one, the caller's current notebook."""
-        if wanted is None:
-            path = self.meant(call)
+        if name_or_path is None:
+            path = self.implied(call)
             if path is None:
                 raise NotFound(
                     "you have no current notebook",
                     hint="call use_notebook first, or give notebook (a path); list_notebook shows what there is",
                 )
             return path
-        if wanted not in self._chosen(call) and wanted.endswith(".ipynb"):
-            return NotebookPath(wanted)
-        return self.named(call, wanted).path
+        if name_or_path not in self._chosen(call) and name_or_path.endswith(".ipynb"):
+            return NotebookPath(name_or_path)
+        return self.named(call, name_or_path).path
 
     def _chosen(self, call: Call) -> Chosen:
-        """The caller's choices; looking counts as use, so that who is busy is not forgotten."""
-        sessions = self._kept.get(call.principal.id)
+        """The caller's choices. Looking them up counts as use, so that a busy caller is not forgotten."""
+        sessions = self._choices.get(call.principal.id)
         if sessions is None or call.session not in sessions:
             return {}
-        self._kept[call.principal.id] = self._kept.pop(call.principal.id)
+        self._choices[call.principal.id] = self._choices.pop(call.principal.id)
         chosen = sessions[call.session] = sessions.pop(call.session)
         return chosen
 
-    def _remembered(self, call: Call) -> Chosen:
-        """The caller's choices, with a place for them where there is none."""
-        if call.principal.id not in self._kept:
-            _make_room(self._kept, self._most_principals)
-        sessions = self._kept.setdefault(call.principal.id, {})
+    def _chosen_or_new(self, call: Call) -> Chosen:
+        """The caller's choices, an empty new entry if there is none."""
+        if call.principal.id not in self._choices:
+            _make_room(self._choices, self._most_principals)
+        sessions = self._choices.setdefault(call.principal.id, {})
         if call.session not in sessions:
             _make_room(sessions, self._most_sessions)
         sessions.setdefault(call.session, {})
         return self._chosen(call)
 
 
-def _make_room(kept: dict[str, Chosen] | dict[str, dict[str, Chosen]], most: int) -> None:
-    while len(kept) >= most:
-        del kept[next(iter(kept))]
+def _make_room(entries: dict[str, Chosen] | dict[str, dict[str, Chosen]], limit: int) -> None:
+    while len(entries) >= limit:
+        del entries[next(iter(entries))]

@@ -106,8 +106,8 @@ async def _read(
     cells: CurrentCells, call: Call, notebook: str | None, ranges: list[Range] | None, limit: int
 ) -> Reply[NotebookReading]:
     path = cells.path(call, notebook)
-    data, shown = await whole_cells(cells.notebooks, call, path, ranges, limit)
-    pictures = iter(shown)
+    data, images = await whole_cells(cells.notebooks, call, path, ranges, limit)
+    pictures = iter(images)
     blocks = [block for cell in data["cells"] for block in _blocks(cell, pictures)]
     if "next" in data:
         start = data["next"]["ranges"][0]["start"]

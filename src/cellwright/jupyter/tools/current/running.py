@@ -71,8 +71,8 @@ async def execute_cell_streaming(
     """Run a cell; all that it puts out is told as progress while it runs, and again in the result."""
     wait_seconds(timeout_seconds)
     path = cells.path(call, notebook)
-    begun = await _run(cells, call, path, cell_index, 0)
-    execution = cells.notebooks.executions.get(call.principal.id, begun.data["execution_id"])
+    reply = await _run(cells, call, path, cell_index, 0)
+    execution = cells.notebooks.executions.get(call.principal.id, reply.data["execution_id"])
     view = await watched(execution, call, timeout_seconds, progress_interval)
     return await _code_run(cells, call, view, f"cell {cell_index}", path)
 
@@ -101,10 +101,10 @@ async def insert_execute_code_cell(
         max_cell_output_size=OUTPUT_CHARACTERS,
         timeout=timeout_seconds,
     )
-    (place,) = reply.data["cells"]
-    message = f"Inserted code cell {place['index']} in {path}"
-    done: InsertedCellRun = {**reply.data, "message": message, "path": path.text}
-    return run_reply(Reply(done, reply.content, reply.failed), message, failure=reply.data.get("error"))
+    (inserted,) = reply.data["cells"]
+    message = f"Inserted code cell {inserted['index']} in {path}"
+    answer: InsertedCellRun = {**reply.data, "message": message, "path": path.text}
+    return run_reply(Reply(answer, reply.content, reply.failed), message, failure=reply.data.get("error"))
 
 
 async def execute_ipython(
@@ -134,8 +134,8 @@ async def _code_run(
     cells: CurrentCells, call: Call, view: ExecutionView, what: str, path: NotebookPath
 ) -> Reply[CodeRun]:
     report = await run_report(cells.notebooks, call, view, path, OUTPUT_CHARACTERS)
-    done: CodeRun = {"message": _message(view.state.value, what, path), "path": path.text, **report.data}
-    return run_reply(Reply(done, report.content, report.failed))
+    answer: CodeRun = {"message": _message(view.state.value, what, path), "path": path.text, **report.data}
+    return run_reply(Reply(answer, report.content, report.failed))
 
 
 async def _execute(
@@ -144,8 +144,8 @@ async def _execute(
     path = cells.path(call, notebook)
     reply = await _run(cells, call, path, cell_index, wait)
     message = _message(reply.data["status"], f"cell {cell_index}", path)
-    done: CellExecuted = {**reply.data, "message": message, "path": path.text}
-    return run_reply(Reply(done, reply.content, reply.failed))
+    answer: CellExecuted = {**reply.data, "message": message, "path": path.text}
+    return run_reply(Reply(answer, reply.content, reply.failed))
 
 
 async def _run(cells: CurrentCells, call: Call, path: NotebookPath, index: int, wait: float) -> Reply[CellsExecuted]:

@@ -12,7 +12,14 @@ from cellwright.core.toolset import Reply
 from cellwright.core.types import Call
 from cellwright.jupyter.model import CellHead
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
-from cellwright.jupyter.tools.common import CellWhereabouts, EditAcknowledgement, Insertion, author_of, known, places
+from cellwright.jupyter.tools.common import (
+    CellWhereabouts,
+    EditAcknowledgement,
+    Insertion,
+    acknowledgement,
+    author_of,
+    whereabouts,
+)
 from cellwright.jupyter.tools.current.common import CellIndex, CurrentCells, NotebookName
 from cellwright.jupyter.tools.editing import short_diff
 from cellwright.jupyter.tools.notebooks import insert_nb_cells
@@ -42,11 +49,11 @@ async def insert_cell(
     path = cells.path(call, notebook)
     new = [Insertion(cell_source, cell_type)]
     reply = await insert_nb_cells(cells.notebooks, call, path.text, cell_index, new, exec=False)
-    (place,) = reply.data["cells"]
+    (inserted,) = reply.data["cells"]
     return {
-        "message": f"Inserted {cell_type} cell {place['index']} in {path}",
+        "message": f"Inserted {cell_type} cell {inserted['index']} in {path}",
         "path": path.text,
-        "cells": [place],
+        "cells": [inserted],
         "live": reply.data["live"],
         "saved": reply.data["saved"],
     }
@@ -76,14 +83,20 @@ async def overwrite_cell_source(
         return before
 
     async with cells.notebooks.open(call, path) as document:
-        before, told = await document.change(change)
-        where = places(document.view, [before.id])
+        before, acknowledged = await document.change(change)
+        where = whereabouts(document.view, [before.id])
     diff = clean(short_diff(before.source, cell_source)).text
     same = before.source == cell_source
     message = (
         f"Cell {cell_index} of {path} has this source already" if same else f"Overwrote cell {cell_index} of {path}"
     )
-    data: OverwrittenCell = {"message": message, "path": path.text, "diff": diff, "cells": where, **known(told)}
+    data: OverwrittenCell = {
+        "message": message,
+        "path": path.text,
+        "diff": diff,
+        "cells": where,
+        **acknowledgement(acknowledged),
+    }
     return Reply(data, (message, *([diff] if diff else [])))
 
 
@@ -112,9 +125,15 @@ async def delete_cell(
         return head
 
     async with cells.notebooks.open(call, path) as document:
-        gone, told = await document.change(change)
-        left = document.view.cell_count
-    source = cut_text(seen(gone.source).text, DELETED_CHARACTERS)
-    message = f"Deleted cell {cell_index} of {path}, {left} are left"
-    deleted: CellThatWas = {"id": gone.id, "cell_type": clean(gone.cell_type).text, "source": source}
-    return {"message": message, "path": path.text, "deleted": deleted, "cell_count": left, **known(told)}
+        deleted_head, acknowledged = await document.change(change)
+        remaining = document.view.cell_count
+    source = cut_text(seen(deleted_head.source).text, DELETED_CHARACTERS)
+    message = f"Deleted cell {cell_index} of {path}, {remaining} are left"
+    deleted: CellThatWas = {"id": deleted_head.id, "cell_type": clean(deleted_head.cell_type).text, "source": source}
+    return {
+        "message": message,
+        "path": path.text,
+        "deleted": deleted,
+        "cell_count": remaining,
+        **acknowledgement(acknowledged),
+    }

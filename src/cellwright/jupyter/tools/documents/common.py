@@ -42,11 +42,11 @@ class DocumentFiles:
 
     def path(self, text: str) -> DocPath:
         """A path as the tools take it. Nothing hidden: settings, keys, checkpoints."""
-        return self._seen(DocPath(text))
+        return self._not_hidden(DocPath(text))
 
     def folder(self, text: str) -> DocPath | None:
         folder = folder_path(text)
-        return self._seen(folder) if folder else None
+        return self._not_hidden(folder) if folder else None
 
     def text_path(self, text: str, instead: str) -> DocPath:
         """The path of a text document; a notebook has tools of its own."""
@@ -55,7 +55,7 @@ class DocumentFiles:
             raise InvalidArgument(f"{path} is a notebook, not a text document", hint=f"Use {instead}")
         return path
 
-    def _seen(self, path: DocPath) -> DocPath:
+    def _not_hidden(self, path: DocPath) -> DocPath:
         if path.is_hidden and not self.allow_hidden:
             raise InvalidArgument(
                 f"{path.text!a} is hidden; hidden files and checkpoints are not for these tools",

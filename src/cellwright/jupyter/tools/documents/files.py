@@ -38,19 +38,19 @@ async def list_documents(
     """Files, notebooks and folders in one folder. A long list comes in pages: go on with next.offset."""
     connected = await files.notebooks.connected(call)
     documents = connected.found.jupyter.documents
-    found = await documents.folder(files.folder(path or connected.found.folder))
-    listed = [info for info in found if files.allow_hidden or not info.name.startswith(".")]
+    infos = await documents.folder(files.folder(path or connected.found.folder))
+    visible = [info for info in infos if files.allow_hidden or not info.name.startswith(".")]
     pages = await documents.pages()
-    page = first_of((described(info, pages) for info in listed[offset : offset + PAGE_ENTRIES]), PAGE_TOKENS)
-    following = offset + len(page)
-    more = len(listed) - following if following < len(listed) else 0
+    page = first_of((described(info, pages) for info in visible[offset : offset + PAGE_ENTRIES]), PAGE_TOKENS)
+    next_offset = offset + len(page)
+    more = len(visible) - next_offset if next_offset < len(visible) else 0
     data: FolderPage = {
         "documents": page,
-        "total": len(listed),
-        "next": {"offset": following, "left_out": more} if more else None,
+        "total": len(visible),
+        "next": {"offset": next_offset, "left_out": more} if more else None,
     }
-    told = (f"{more} of {len(listed)} are left out: go on with offset {following}",) if more else ()
-    return Reply(data, (compact(page), *told))
+    note = (f"{more} of {len(visible)} are left out: go on with offset {next_offset}",) if more else ()
+    return Reply(data, (compact(page), *note))
 
 
 class CreatedDocument(TypedDict):
@@ -68,29 +68,29 @@ async def create_document(
     content: Annotated[str | None, Field(description="text; of a notebook its JSON")] = None,
 ) -> CreatedDocument:
     """Create a notebook, text file or folder; missing folders above it too. Fails if there is something under that path already."""
-    checked = files.path(path)
+    doc_path = files.path(path)
     kind = {"notebook": FileKind.NOTEBOOK, "directory": FileKind.DIRECTORY}.get(type, FileKind.FILE)
-    if checked.is_notebook != (kind is FileKind.NOTEBOOK):
-        wanted = '"notebook"' if checked.is_notebook else '"file", "markdown" or "directory"'
+    if doc_path.is_notebook != (kind is FileKind.NOTEBOOK):
+        allowed_types = '"notebook"' if doc_path.is_notebook else '"file", "markdown" or "directory"'
         raise InvalidArgument(
-            f"{checked} is no path for a {type}",
-            hint=f"A notebook's path ends with .ipynb, no other does: give the type {wanted}",
+            f"{doc_path} is no path for a {type}",
+            hint=f"A notebook's path ends with .ipynb, no other does: give the type {allowed_types}",
         )
     if kind is FileKind.DIRECTORY and content is not None:
         raise InvalidArgument("a folder has no content", hint="Create it, then the files in it")
     body = notebook_json(content) if kind is FileKind.NOTEBOOK and content is not None else content
     documents = (await files.notebooks.connected(call)).found.jupyter.documents
-    created = await create(documents, checked, kind, body)
+    created = await create(documents, doc_path, kind, body)
     return {
-        "message": f"Created {type} {checked}",
-        "path": checked.text,
+        "message": f"Created {type} {doc_path}",
+        "path": doc_path.text,
         "type": type,
         "created_folders": list(created.folders),
     }
 
 
 class KernelOfGoneFile(TypedDict):
-    """What became of the kernel of a notebook that was deleted."""
+    """Whether the kernel of a deleted notebook was ended."""
 
     id: NotRequired[str]
     name: NotRequired[str]
@@ -107,18 +107,18 @@ class DeletedDocument(TypedDict):
 
 async def delete_document(files: DocumentFiles, call: Call, path: Path) -> DeletedDocument:
     """Delete a file, notebook (its kernel ends) or empty folder. People who have it open keep its text, but it is no longer saved."""
-    checked = files.path(path)
+    doc_path = files.path(path)
     connected = await files.notebooks.connected(call)
     documents = connected.found.jupyter.documents
-    info = await documents.stat(checked)
-    if info.kind is FileKind.DIRECTORY and (inside := len(await documents.folder(checked))):
+    info = await documents.stat(doc_path)
+    if info.kind is FileKind.DIRECTORY and (entry_count := len(await documents.folder(doc_path))):
         raise Conflict(
-            f"the folder {checked} has {inside} entries; nothing was deleted", hint="Delete what is in it first"
+            f"the folder {doc_path} has {entry_count} entries; nothing was deleted", hint="Delete what is in it first"
         )
-    people = await connected.rooms.let_go(checked)
-    await documents.delete(checked)
-    deleted: DeletedDocument = {"message": f"Deleted {checked}", "path": checked.text, "people": list(people)}
-    if checked.is_notebook and (kernel := await _end_kernel(files.notebooks, call, NotebookPath(checked.text))):
+    people = await connected.rooms.let_go(doc_path)
+    await documents.delete(doc_path)
+    deleted: DeletedDocument = {"message": f"Deleted {doc_path}", "path": doc_path.text, "people": list(people)}
+    if doc_path.is_notebook and (kernel := await _end_kernel(files.notebooks, call, NotebookPath(doc_path.text))):
         deleted["kernel"] = kernel
     return deleted
 
@@ -135,30 +135,30 @@ async def rename_document(
     files: DocumentFiles, call: Call, path: Path, new_path: Annotated[str, Field(alias="newPath")]
 ) -> RenamedDocument:
     """Rename or move a file, notebook or folder. Fails if newPath exists. People who have it open go on under the new name."""
-    checked, target = files.path(path), files.path(new_path)
+    doc_path, target = files.path(path), files.path(new_path)
     connected = await files.notebooks.connected(call)
     documents = connected.found.jupyter.documents
-    info = await documents.stat(checked)
-    if f"{target}/".startswith(f"{checked}/") and target != checked:
-        raise InvalidArgument(f"{checked} cannot be moved into itself", hint="name a place outside it")
-    if info.kind is not FileKind.DIRECTORY and checked.is_notebook != target.is_notebook:
+    info = await documents.stat(doc_path)
+    if f"{target}/".startswith(f"{doc_path}/") and target != doc_path:
+        raise InvalidArgument(f"{doc_path} cannot be moved into itself", hint="name a place outside it")
+    if info.kind is not FileKind.DIRECTORY and doc_path.is_notebook != target.is_notebook:
         raise InvalidArgument(
-            f"{target} would make a {'text file' if checked.is_notebook else 'notebook'} of {checked}",
+            f"{target} would make a {'text file' if doc_path.is_notebook else 'notebook'} of {doc_path}",
             hint="A notebook's path ends with .ipynb, no other does",
         )
     await _check_free(documents, target)
-    people = await connected.rooms.let_go(checked)
-    await documents.rename(checked, target)
-    files.notebooks.proposals.moved(checked, target)
-    stayed = await _move_kernels(connected, checked, target)
+    people = await connected.rooms.let_go(doc_path)
+    await documents.rename(doc_path, target)
+    files.notebooks.proposals.moved(doc_path, target)
+    kernels_note = await _move_kernels(connected, doc_path, target)
     renamed: RenamedDocument = {
-        "message": f"Renamed {checked} to {target}",
-        "old_path": checked.text,
+        "message": f"Renamed {doc_path} to {target}",
+        "old_path": doc_path.text,
         "new_path": target.text,
         "people": list(people),
     }
-    if stayed:
-        renamed["kernels"] = stayed
+    if kernels_note:
+        renamed["kernels"] = kernels_note
     return renamed
 
 
@@ -172,33 +172,33 @@ async def copy_document(
     files: DocumentFiles, call: Call, path: Path, copy_path: Annotated[str, Field(alias="copyPath")]
 ) -> CopiedDocument:
     """Copy a file or notebook as it is now, with what people have not saved. Fails if copyPath exists."""
-    checked, target = files.path(path), files.path(copy_path)
+    doc_path, target = files.path(path), files.path(copy_path)
     connected = await files.notebooks.connected(call)
     documents = connected.found.jupyter.documents
-    info = await documents.stat(checked)
+    info = await documents.stat(doc_path)
     if info.kind is FileKind.DIRECTORY:
         raise InvalidArgument(
-            f"{checked} is a folder; only files can be copied", hint="copy the files in it one by one"
+            f"{doc_path} is a folder; only files can be copied", hint="copy the files in it one by one"
         )
-    if checked.is_notebook != target.is_notebook:
-        raise InvalidArgument(f"{target} is of another kind than {checked}", hint="Keep the ending .ipynb as it is")
+    if doc_path.is_notebook != target.is_notebook:
+        raise InvalidArgument(f"{target} is of another kind than {doc_path}", hint="Keep the ending .ipynb as it is")
     await _check_free(documents, target)
     if info.kind is FileKind.NOTEBOOK:
-        async with connected.rooms.notebook(NotebookPath(checked.text)) as notebook:
+        async with connected.rooms.notebook(NotebookPath(doc_path.text)) as notebook:
             content: object = await whole_json(notebook.view)
         await documents.create(target, FileKind.NOTEBOOK, content)
     else:
-        await _copy_file(connected, checked, target)
-    return {"message": f"Copied {checked} to {target}", "original_path": checked.text, "copy_path": target.text}
+        await _copy_file(connected, doc_path, target)
+    return {"message": f"Copied {doc_path} to {target}", "original_path": doc_path.text, "copy_path": target.text}
 
 
 async def _copy_file(connected: Connected, path: DocPath, target: DocPath) -> None:
-    """Byte for byte, unless people have changed it and not saved: then what they see."""
+    """Copy byte for byte, or the text that people see if they have changed it and not saved."""
     documents = connected.found.jupyter.documents
-    found = await documents.read(path, FileKind.FILE)
-    if found.format == "text":
+    stored = await documents.read(path, FileKind.FILE)
+    if stored.format == "text":
         async with connected.rooms.document(path) as document:
-            text, on_disk = document.view.text, document.view.adapted(joined(found.content))
+            text, on_disk = document.view.text, document.view.adapted(joined(stored.content))
         if text != on_disk:
             await documents.create(target, FileKind.FILE, text)
             return
@@ -217,7 +217,7 @@ async def _check_folder_of(documents: Documents, path: DocPath) -> None:
 
 
 async def _check_free(documents: Documents, target: DocPath) -> None:
-    """Before anything is touched: a free name in a folder that is there. Jupyter answers both with a bare failure."""
+    """Raise if the name is taken or its folder does not exist. Jupyter itself answers both with a bare failure."""
     await _check_folder_of(documents, target)
     try:
         await documents.stat(target)
@@ -227,9 +227,9 @@ async def _check_free(documents: Documents, target: DocPath) -> None:
 
 
 async def _move_kernels(connected: Connected, before: DocPath, after: DocPath) -> str:
-    """Kernels go with their notebooks, also with those of a whole folder. A person's tab does this too, if there is one.
+    """Bind kernels to the new paths of their notebooks, also of a whole folder. A person's open tab does this too.
 
-    Empty, or why they stayed: files may be moved by people who may not touch sessions.
+    Returns an empty text, or why they were not moved: people may move files and not be allowed to touch sessions.
     """
     kernels = connected.found.jupyter.kernels
     try:
@@ -242,7 +242,7 @@ async def _move_kernels(connected: Connected, before: DocPath, after: DocPath) -
 
 
 async def _end_kernel(notebooks: LiveNotebooks, call: Call, path: NotebookPath) -> KernelOfGoneFile | None:
-    """End the kernel that Jupyter would go on running under a path that is gone, unless it is not this caller's to end."""
+    """End the kernel of a deleted notebook, which Jupyter would go on running, if this caller may end it."""
     kernels = (await notebooks.connected(call)).found.jupyter.kernels
     try:
         session = await kernels.session_of(path)
@@ -252,18 +252,18 @@ async def _end_kernel(notebooks: LiveNotebooks, call: Call, path: NotebookPath) 
         return None
     kernel = session.kernel
 
-    def left(note: str) -> KernelOfGoneFile:
+    def not_ended(note: str) -> KernelOfGoneFile:
         return {"id": kernel.id, "name": kernel.name, "ended": False, "note": note}
 
-    others = [one.path for one in await kernels.sessions() if one.kernel and one.kernel.id == kernel.id]
+    others = [other.path for other in await kernels.sessions() if other.kernel and other.kernel.id == kernel.id]
     others = sorted({*others} - {path.text})
     if others:
-        return left(f"it goes on for {', '.join(others[:5])}")
+        return not_ended(f"it goes on for {', '.join(others[:5])}")
     if not call.principal.may(Scope.RUN):
-        return left("Jupyter goes on running it: the token lacks the scope 'run' that ending it needs")
+        return not_ended("Jupyter goes on running it: the token lacks the scope 'run' that ending it needs")
     try:
         await notebooks.shut_down(call, path)
     except CellwrightError as error:
         # The file is gone, which is what was asked for.
-        return left(f"Jupyter did not end it: {error.message}")
+        return not_ended(f"Jupyter did not end it: {error.message}")
     return {"id": kernel.id, "name": kernel.name, "ended": True}

@@ -32,7 +32,7 @@ from cellwright.jupyter.tools.documents.common import (
 
 
 class ContentsNote(UnseenCharacters):
-    """What is said about a file's contents."""
+    """Size and cuts of a file's contents."""
 
     content_length: int | None
     truncated: bool
@@ -50,10 +50,10 @@ class DocumentWithContent(DocumentInfo, ContentsNote):
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """What is said about a file's contents, and the contents if they can be shown."""
+    """A note about a file's contents, and the contents if they can be shown."""
 
     about: ContentsNote
-    shown: str | Image | None = None
+    content: str | Image | None = None
 
 
 async def get_document_info(
@@ -64,29 +64,28 @@ async def get_document_info(
     max_content: MaxContent = DEFAULT_CONTENT,
 ) -> Reply[DocumentInfo | DocumentWithContent]:
     """What is known of a file or folder; with include_content also its text, or the picture it is."""
-    checked = files.path(path)
+    doc_path = files.path(path)
     connected = await files.notebooks.connected(call)
     documents = connected.found.jupyter.documents
-    info = await documents.stat(checked)
-    kept_as = await format_of(documents, checked, info)
+    info = await documents.stat(doc_path)
+    file_format = await format_of(documents, doc_path, info)
     about: DocumentInfo = {
         **described(info, await documents.pages()),
-        "format": kept_as,
+        "format": file_format,
         "mimetype": info.mime_type,
     }
     if not include_content:
         return Reply(about)
-    found = await _contents(files.notebooks, call, checked, info, kept_as, max_content)
-    blocks = (compact(about), compact(found.about), *(() if found.shown is None else (found.shown,)))
-    text = found.shown if isinstance(found.shown, str) else None
-    whole: DocumentWithContent = {**about, **found.about, "content": text}
+    contents = await _contents(files.notebooks, call, doc_path, info, file_format, max_content)
+    blocks = (compact(about), compact(contents.about), *(() if contents.content is None else (contents.content,)))
+    text = contents.content if isinstance(contents.content, str) else None
+    whole: DocumentWithContent = {**about, **contents.about, "content": text}
     return Reply(whole, blocks, max_tokens=TEXT_TOKENS + 2 * BESIDES_TOKENS)
 
 
 async def _contents(
-    notebooks: LiveNotebooks, call: Call, path: DocPath, info: FileInfo, kept_as: str | None, most: int
+    notebooks: LiveNotebooks, call: Call, path: DocPath, info: FileInfo, file_format: str | None, most: int
 ) -> _Contents:
-    """What is said about the contents, then the contents where they can be shown."""
     connected = await notebooks.connected(call)
     if info.kind is FileKind.DIRECTORY:
         note = "a folder: list_documents shows what is in it"
@@ -94,9 +93,10 @@ async def _contents(
     if info.kind is FileKind.NOTEBOOK:
         async with connected.rooms.notebook(NotebookPath(path.text)) as notebook:
             whole = await whole_json(notebook.view)
-        text = await asyncio.to_thread(_as_text, whole)
+        # With an indent the encoder runs in Python, so that other threads can work in between.
+        text = await asyncio.to_thread(lambda: json.dumps(_without_pictures(whole), ensure_ascii=False, indent=1))
         note = "read_nb_cells reads a notebook better; pictures are left out here"
-    elif kept_as == "text":
+    elif file_format == "text":
         try:
             async with connected.rooms.document(path) as document:
                 text = document.view.text
@@ -129,11 +129,6 @@ async def _binary(notebooks: LiveNotebooks, call: Call, path: DocPath, info: Fil
     if not isinstance(picture, FittedImage):
         return _Contents({**about, "note": f"{note}; not shown: {picture.reason}"})
     return _Contents(about, Image(picture.data, picture.mime_type))
-
-
-def _as_text(notebook: JsonObject) -> str:
-    # With an indent this is written in Python, which lets others work in between.
-    return json.dumps(_without_pictures(notebook), ensure_ascii=False, indent=1)
 
 
 def _without_pictures(notebook: JsonObject) -> JsonObject:

@@ -14,7 +14,7 @@ from cellwright.jupyter.edits.overwriting import overwrite
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.notebooks.notebookjson import notebook_json, with_ids
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.common import EditAcknowledgement, author_of, known, off_the_loop
+from cellwright.jupyter.tools.common import EditAcknowledgement, acknowledgement, author_of, off_the_loop
 from cellwright.jupyter.tools.documents.common import (
     BESIDES_TOKENS,
     DEFAULT_CONTENT,
@@ -64,14 +64,14 @@ async def get_document_content(
     length: Annotated[int | None, Field(ge=0, description="without it, to the end")] = None,
 ) -> Reply[DocumentContent]:
     """Read a text document as it is now, also unsaved edits of people; or a span of it. Where it goes on is in omitted."""
-    checked = files.text_path(path, "read_nb_cells")
-    async with files.text(call, checked) as document:
+    doc_path = files.text_path(path, "read_nb_cells")
+    async with files.text(call, doc_path) as document:
         text, revision, live = document.view.text, document.view.revision, document.live
         lines = line_ends(document.view)
     end = len(text) if length is None else min(position + length, len(text))
     if position > len(text):
         raise InvalidArgument(
-            f"there is no position {position}: {checked} has {len(text)} characters",
+            f"there is no position {position}: {doc_path} has {len(text)} characters",
             hint="give a position from 0 to that number",
         )
     part = await off_the_loop(end - position, excerpt, text, position, end, max_content, TEXT_TOKENS)
@@ -79,7 +79,7 @@ async def get_document_content(
         "content": part.text,
         "truncated": part.omitted is not None,
         "content_length": len(text),
-        "path": checked.text,
+        "path": doc_path.text,
         "position": position,
         "omitted": omitted(part),
         "revision": revision,
@@ -91,7 +91,7 @@ async def get_document_content(
 
 
 class TextState(LineEndsNote):
-    """What an edit left: what the next one needs to know."""
+    """The state of the text after an edit, for the next one."""
 
     content_length: int
     revision: str
@@ -118,13 +118,13 @@ async def insert_document_text(
     """Insert text into a document that people may have open. Nothing else in it changes."""
 
     def change(view: TextDocument) -> tuple[int, int]:
-        place = len(view.text) if position < 0 else position
-        view.insert(place, text, expect=expect, author=author_of(call))
-        return place, len(view.adapted(text))
+        start = len(view.text) if position < 0 else position
+        view.insert(start, text, expect=expect, author=author_of(call))
+        return start, len(view.adapted(text))
 
-    (place, length), after = await _edit(files, call, path, change)
-    message = f"Inserted {length} characters at position {place}"
-    return {"message": message, "position": place, "length": length, **after}
+    (start, length), after = await _edit(files, call, path, change)
+    message = f"Inserted {length} characters at position {start}"
+    return {"message": message, "position": start, "length": length, **after}
 
 
 async def delete_document_text(
@@ -172,13 +172,13 @@ async def overwrite_document(
     files: DocumentFiles, call: Call, path: Path, content: str, expect: Expect = None
 ) -> OverwrittenDocument | OverwrittenNotebook:
     """Make this the whole text of an existing document, or a notebook's JSON. Only what differs changes; expect guards what others type."""
-    checked = files.path(path)
-    if checked.is_notebook:
-        return await _overwrite_notebook(files, call, NotebookPath(checked.text), content, expect)
+    doc_path = files.path(path)
+    if doc_path.is_notebook:
+        return await _overwrite_notebook(files, call, NotebookPath(doc_path.text), content, expect)
     _, after = await _edit(
         files, call, path, lambda view: view.overwrite(content, expect=expect, author=author_of(call))
     )
-    return {"message": f"Overwrote {checked}", "path": checked.text, **after}
+    return {"message": f"Overwrote {doc_path}", "path": doc_path.text, **after}
 
 
 async def _overwrite_notebook(
@@ -191,7 +191,7 @@ async def _overwrite_notebook(
         )
     notebook = notebook_json(content)
     async with files.notebooks.open(call, path) as document:
-        changed, told = await document.change(
+        changed, acknowledged = await document.change(
             lambda view: overwrite(view, with_ids(notebook, view.outline()), author=author_of(call))
         )
         count = document.view.cell_count
@@ -199,23 +199,29 @@ async def _overwrite_notebook(
         f"Overwrote {path}, which has {counted(count, 'cell')} now; came, went or changed: {changed}; "
         "undo_nb_edit takes it back"
     )
-    return {"message": message, "path": path.text, "cell_count": count, "changed_cells": changed, **known(told)}
+    return {
+        "message": message,
+        "path": path.text,
+        "cell_count": count,
+        "changed_cells": changed,
+        **acknowledgement(acknowledged),
+    }
 
 
 async def _edit(
     files: DocumentFiles, call: Call, path: str, change: Callable[[TextDocument], T]
 ) -> tuple[T, EditedDocument]:
-    """Make an edit: what it gave, and what the next one needs to know."""
-    checked = files.text_path(path, "edit_nb_cell, or modify_nb_cells")
+    """Make an edit. Returns its outcome, and the state of the text after it."""
+    doc_path = files.text_path(path, "edit_nb_cell, or modify_nb_cells")
 
     def edit(view: TextDocument) -> tuple[T, TextState]:
-        made = change(view)
-        # Of the text that this edit left, not of what people may type while it is on its way.
-        return made, {"content_length": len(view.text), "revision": view.revision, **line_ends(view)}
+        outcome = change(view)
+        # The state right after this edit, without what people type while it is sent.
+        return outcome, {"content_length": len(view.text), "revision": view.revision, **line_ends(view)}
 
-    async with files.text(call, checked) as document:
-        (made, after), told = await document.change(edit)
-    return made, {**after, **known(told)}
+    async with files.text(call, doc_path) as document:
+        (outcome, after), acknowledged = await document.change(edit)
+    return outcome, {**after, **acknowledgement(acknowledged)}
 
 
 def documents_toolset(notebooks: LiveNotebooks, *, allow_hidden: bool = False) -> Toolset:
