@@ -1,7 +1,7 @@
 """Pads as notebooks and notebooks as pads: the way in and out of every notebook format."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import cast
 
 from cellwright.core.text.counting import counted
 from cellwright.notebook.formats.srcmd import PACKAGE
@@ -10,33 +10,31 @@ from cellwright.scratch.model import JsonObject, Pad, PadCellDraft, kind_of
 
 OWN = "cellwright"
 LANGUAGE = "language"
-"""Our own key of a pad that was made of a notebook whose language its cells do not tell."""
+"""Our own key in a pad that was made from a notebook whose language its cells do not show."""
 
 
 def notebook_of(pad: Pad, cells: Sequence[Cell]) -> Notebook:
-    """The pad as a notebook: prose and code by language; what else is known goes into the metadata."""
+    """The pad as a notebook. A cell's language says whether it is prose or code; the pad's fields go into the metadata."""
     about = pad.about
-    own = _own(about.metadata)
-    main = str(own.get(LANGUAGE) or _main([(cell.language, cell.metadata.get("filename")) for cell in cells]))
-    kept = {name: value for name, value in own.items() if name != LANGUAGE}
-    known: JsonObject = {
+    own_metadata: object = about.metadata.get(OWN)
+    own: JsonObject = cast("JsonObject", own_metadata) if isinstance(own_metadata, dict) else {}
+    main = str(own.get(LANGUAGE) or _main_language([(cell.language, cell.metadata.get("filename")) for cell in cells]))
+    other_own = {name: value for name, value in own.items() if name != LANGUAGE}
+    fields: JsonObject = {
         "description": about.description,
         "summary": about.summary,
         "namespace": about.namespace,
         "tags": list(about.tags),
     }
-    others = {name: value for name, value in about.metadata.items() if name != OWN} | ({OWN: kept} if kept else {})
-    metadata = {**others, **{name: value for name, value in known.items() if value}}
+    metadata = {name: value for name, value in about.metadata.items() if name != OWN}
+    if other_own:
+        metadata[OWN] = other_own
+    metadata |= {name: value for name, value in fields.items() if value}
     return Notebook(about.title or pad.id, main, tuple(_plain_cell(cell, main) for cell in cells), metadata)
 
 
-def _own(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: object = metadata.get(OWN)
-    return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}
-
-
-def _main(cells: Sequence[tuple[str, object]]) -> str:
-    """The language of most code cells, given each one's language and file name. A Srcbook's package.json says nothing about it."""
+def _main_language(cells: Sequence[tuple[str, object]]) -> str:
+    """The language of most code cells. Each cell is its language and its file name; a Srcbook's package.json does not count."""
     languages = [
         language_named(language) for language, name in cells if kind_of(language) is Kind.CODE and name != PACKAGE
     ]
@@ -45,9 +43,9 @@ def _main(cells: Sequence[tuple[str, object]]) -> str:
 
 
 def not_in_a_notebook(cells: Sequence[Cell], schemas: int = 0) -> list[str]:
-    """What of a pad no notebook format holds, in words. `schemas`: how many it shares."""
-    checked = sum(1 for cell in cells if cell.check.schema is not None)
-    losses = [f"the json_schema of {counted(checked, 'cell')}: notebooks have none"] if checked else []
+    """The parts of a pad that no notebook format holds, in words. `schemas` is how many schemas the pad shares."""
+    with_schema = sum(1 for cell in cells if cell.check.schema is not None)
+    losses = [f"the json_schema of {counted(with_schema, 'cell')}: notebooks have none"] if with_schema else []
     return [*losses, f"{counted(schemas, 'shared schema')}: notebooks have none"] if schemas else losses
 
 
@@ -58,14 +56,15 @@ def _plain_cell(cell: Cell, main: str) -> Cell:
     if kind is not Kind.CODE:
         return Cell(kind, cell.source, id=cell.id, metadata=metadata)
     filename = cell.metadata.get("filename")
-    own = filename if isinstance(filename, str) else ""
-    if own:
+    if not isinstance(filename, str):
+        filename = ""
+    if filename:
         del metadata["filename"]
-    return Cell(kind, cell.source, "" if language == main else language, own, cell.id, metadata=metadata)
+    return Cell(kind, cell.source, "" if language == main else language, filename, cell.id, metadata=metadata)
 
 
 def drafts_of(notebook: Notebook) -> tuple[JsonObject, list[PadCellDraft], list[str]]:
-    """What a pad is made from: its metadata, its cells, and in words what a pad cannot hold."""
+    """The notebook as a pad's metadata and cells, and in words what a pad cannot hold of it."""
     losses: list[str] = []
     outputs = sum(1 for cell in notebook.cells if cell.outputs)
     if outputs:
@@ -75,8 +74,8 @@ def drafts_of(notebook: Notebook) -> tuple[JsonObject, list[PadCellDraft], list[
         "title": notebook.title,
     }
     drafts = [_draft(cell, notebook.language) for cell in notebook.cells]
-    seen = [(draft.language, cell.filename) for draft, cell in zip(drafts, notebook.cells, strict=True)]
-    if (main := language_named(notebook.language)) != _main(seen):
+    languages = [(draft.language, cell.filename) for draft, cell in zip(drafts, notebook.cells, strict=True)]
+    if (main := language_named(notebook.language)) != _main_language(languages):
         metadata[OWN] = {LANGUAGE: main}
     return metadata, drafts, losses
 

@@ -1,4 +1,4 @@
-"""What a change did to a pad, as a reader sees it: lines that went and came, of words, schemas and cells."""
+"""What a change did to a pad, as lines removed and added: in its fields, its schemas and its cells."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ LONGEST_LINE = 400
 
 
 class PadDifference(ChangeSubject):
-    """A change as lines. Of the one that made the pad nobody wrote down when it was."""
+    """A change as lines. The time of the change that created the pad is not recorded."""
 
     version: int
     at: NotRequired[str]
@@ -28,30 +28,30 @@ class PadDifference(ChangeSubject):
 
 
 def change_at(tx: Transaction, key: NotebookKey, pad: Pad, version: int) -> PadDifference:
-    """The change that made this version, with its difference to the version before; the first one came from nothing."""
+    """The change that made this version, with the difference to the version before; the first is compared with an empty pad."""
     after = Undo.state_at(tx, key, state_of(tx, key, pad), pad.version, version)
     before: State = Undo.state_at(tx, key, after, version, version - 1) if version > 1 else (PadDraft(), [], [])
     diff = difference(before, after)
-    told = next((change for change in changes(tx, key, HISTORY_KEPT) if change["version"] == version), None)
-    return {"version": version, "diff": diff} if told is None else {**told, "diff": diff}
+    change = next((change for change in changes(tx, key, HISTORY_KEPT) if change["version"] == version), None)
+    return {"version": version, "diff": diff} if change is None else {**change, "diff": diff}
 
 
 def difference(before: State, after: State) -> str:
-    """Lines with - that were and lines with + that are, under the name of what they belong to."""
-    lines = chain(_of_words(before[0], after[0]), _of_schemas(before[2], after[2]), _of_cells(before[1], after[1]))
+    """Removed lines with -, added lines with +, under the name of what they belong to."""
+    old_about, new_about = (_as_lines(rows.about_as_json(about)) for about, _cells, _schemas in (before, after))
+    lines = chain(
+        _changed("about the pad", old_about, new_about),
+        _changed_schemas(before[2], after[2]),
+        _changed_cells(before[1], after[1]),
+    )
     short = [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…" for line in islice(lines, MOST_LINES)]
-    # A whole pad may have gone: millions of lines, of which none is kept that is not shown.
+    # A whole pad may have been removed: millions of lines, which are counted and not held in memory.
     more = sum(1 for _ in lines)
     left_out = [f"… {counted(more, 'more line')}"] if more else []
     return "\n".join([*short, *left_out])
 
 
-def _of_words(before: PadDraft, after: PadDraft) -> Iterator[str]:
-    old, new = rows.about_as_json(before), rows.about_as_json(after)
-    yield from _changed("about the pad", _as_lines(old), _as_lines(new))
-
-
-def _of_schemas(before: Sequence[SharedSchema], after: Sequence[SharedSchema]) -> Iterator[str]:
+def _changed_schemas(before: Sequence[SharedSchema], after: Sequence[SharedSchema]) -> Iterator[str]:
     old, new = ({schema.id: schema for schema in schemas} for schemas in (before, after))
     for schema_id in dict.fromkeys([*old, *new]):
         was, now = old.get(schema_id), new.get(schema_id)
@@ -59,14 +59,14 @@ def _of_schemas(before: Sequence[SharedSchema], after: Sequence[SharedSchema]) -
         yield from _changed(f"schema {name}", _schema_lines(was), _schema_lines(now))
 
 
-def _of_cells(before: Sequence[Cell], after: Sequence[Cell]) -> Iterator[str]:
+def _changed_cells(before: Sequence[Cell], after: Sequence[Cell]) -> Iterator[str]:
     old, new = ({cell.id: cell for cell in cells} for cells in (before, after))
     for cell_id in dict.fromkeys([*old, *new]):
         was, now = old.get(cell_id), new.get(cell_id)
-        yield from _changed(f"cell {cell_id}, {_place(was, now)}", _cell_lines(was), _cell_lines(now))
+        yield from _changed(f"cell {cell_id}, {_position(was, now)}", _cell_lines(was), _cell_lines(now))
 
 
-def _place(was: Cell | None, now: Cell | None) -> str:
+def _position(was: Cell | None, now: Cell | None) -> str:
     if was is None or now is None:
         return f"new, index {now.index}" if now is not None else "deleted"
     return f"index {now.index}" if was.index == now.index else f"moved from index {was.index} to {now.index}"
@@ -87,13 +87,18 @@ def _schema_lines(schema: SharedSchema | None) -> list[str]:
 
 
 def _cell_lines(cell: Cell | None) -> list[str]:
-    """What the cell says about itself in one line each, where there is something to say; then its content."""
+    """One line for each attribute of the cell that is not empty, then its content."""
     if cell is None:
         return []
-    said = {"language": cell.language, "tags": cell.tags, "metadata": cell.metadata, "json_schema": cell.check.schema}
+    attributes = {
+        "language": cell.language,
+        "tags": cell.tags,
+        "metadata": cell.metadata,
+        "json_schema": cell.check.schema,
+    }
     about = [
         f"{name}: {json.dumps(value, ensure_ascii=False)}"
-        for name, value in said.items()
+        for name, value in attributes.items()
         if value not in ((), {}, None)
     ]
     return [*about, *cell.source.splitlines()]

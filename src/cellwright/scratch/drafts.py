@@ -1,4 +1,4 @@
-"""What callers give, checked before any transaction: pure, so a refusal costs nothing and changes nothing."""
+"""Checks of what callers give, before any transaction. They do no I/O, so a refusal costs and changes nothing."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -27,13 +27,13 @@ from cellwright.scratch.store import new_id
 
 MAX_LANGUAGE = 40
 DEEPEST = 128
-"""Levels of nesting. What goes in deeper, from an imported file say, could never be shown again."""
+"""Levels of nesting. Deeper values, from an imported file for example, could be stored but not shown again."""
 METADATA_SETTING = "--scratch-max-metadata-bytes"
 SCHEMA_SETTING = "--scratch-max-schema-bytes"
 
 
 def new_cells(drafts: Sequence[PadCellDraft], limits: PadLimits) -> list[Cell]:
-    """Cells ready to be stored, each with an id that no other of them has."""
+    """Cells ready to be stored, each with an id of its own."""
     if limits.cells and len(drafts) > limits.cells:
         raise LimitReached(
             f"a pad holds at most {counted(limits.cells, 'cell')} (--scratch-max-cells), not {len(drafts)}",
@@ -41,13 +41,13 @@ def new_cells(drafts: Sequence[PadCellDraft], limits: PadLimits) -> list[Cell]:
             hint="make several pads of it",
         )
     cells: list[Cell] = []
-    seen: set[str] = set()
+    cell_ids: set[str] = set()
     for index, draft in enumerate(drafts):
         checked = checked_draft(draft, limits)
         cell_id = new_id() if checked.cell_id is None else checked_id(checked.cell_id, "cell_id")
-        if cell_id in seen:
+        if cell_id in cell_ids:
             raise InvalidId(f"cell_id {cell_id!r} is given twice", hint="leave it out, one is made")
-        seen.add(cell_id)
+        cell_ids.add(cell_id)
         cells.append(
             Cell(
                 kind_of(checked.language),
@@ -64,21 +64,23 @@ def new_cells(drafts: Sequence[PadCellDraft], limits: PadLimits) -> list[Cell]:
 
 
 def checked_draft(draft: PadCellDraft, limits: PadLimits) -> PadCellDraft:
-    """The cell within its limits; tags of the metadata and tags beside it are the same thing."""
+    """The cell, if it is within the limits. Tags in its metadata join those given beside it."""
     language = draft.language.strip()
     if not language or len(language) > MAX_LANGUAGE or not language.isprintable():
         raise InvalidArgument(
             f"language {draft.language[:60]!r} is not a name", hint="for example py, md, json, sql, txt"
         )
-    _no_nul(draft.content, "content")
-    _within(_encoded(draft.content, "content"), limits.cell_bytes, "the cell's content", "--scratch-max-cell-bytes")
+    _refuse_nul(draft.content, "content")
+    _refuse_over(
+        _utf8_bytes(draft.content, "content"), limits.cell_bytes, "the cell's content", "--scratch-max-cell-bytes"
+    )
     metadata, tags = draft.metadata, draft.tags
     if metadata is not None:
-        metadata, inside = _without_tags(metadata)
-        tags = tags if inside is None else (*(tags or ()), *inside)
-        _within(_size(metadata, "metadata"), limits.metadata_bytes, "the cell's metadata", METADATA_SETTING)
+        metadata, metadata_tags = _without_tags(metadata)
+        tags = tags if metadata_tags is None else (*(tags or ()), *metadata_tags)
+        _refuse_over(_json_bytes(metadata, "metadata"), limits.metadata_bytes, "the cell's metadata", METADATA_SETTING)
     if draft.json_schema is not None:
-        _within(_size(draft.json_schema, "json_schema"), limits.schema_bytes, "json_schema", SCHEMA_SETTING)
+        _refuse_over(_json_bytes(draft.json_schema, "json_schema"), limits.schema_bytes, "json_schema", SCHEMA_SETTING)
     return PadCellDraft(
         language,
         draft.content,
@@ -93,23 +95,23 @@ def checked_draft(draft: PadCellDraft, limits: PadLimits) -> PadCellDraft:
 def _without_tags(metadata: JsonObject) -> tuple[JsonObject, tuple[str, ...] | None]:
     if "tags" not in metadata:
         return metadata, None
-    given = metadata["tags"]
+    tags = metadata["tags"]
     rest = {key: value for key, value in metadata.items() if key != "tags"}
-    if given is None:
+    if tags is None:
         return rest, ()
-    if not isinstance(given, list) or not all(isinstance(tag, str) for tag in cast("list[object]", given)):
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in cast("list[object]", tags)):
         raise InvalidArgument("metadata.tags is not a list of texts", hint='for example ["draft", "sql"]')
-    return rest, tuple(cast("list[str]", given))
+    return rest, tuple(cast("list[str]", tags))
 
 
 def pad_draft(metadata: Mapping[str, Any], limits: PadLimits) -> tuple[PadDraft, list[SharedSchema]]:
-    """A pad's metadata as the caller gives it: the canonical keys apart, the rest as it is."""
-    _within(_size(metadata, "metadata"), limits.metadata_bytes, "metadata", METADATA_SETTING)
+    """A pad's metadata as the caller gives it, split into the fields of the pad, its schemas and the rest."""
+    _refuse_over(_json_bytes(metadata, "metadata"), limits.metadata_bytes, "metadata", METADATA_SETTING)
     rest, tags = _without_tags(dict(metadata))
-    # Reading shows it among the metadata; it follows from the cells.
+    # Reading shows this key in the metadata, but it is computed from the cells.
     rest.pop("cell_tags", None)
     texts = {name: _text(rest.pop(name, None), name) for name in ("title", "description", "summary", "namespace")}
-    schemas = _seeded(rest.pop("schemas", None), limits)
+    schemas = _initial_schemas(rest.pop("schemas", None), limits)
     namespace = texts.pop("namespace")
     about = PadDraft(
         **texts,
@@ -120,84 +122,89 @@ def pad_draft(metadata: Mapping[str, Any], limits: PadLimits) -> tuple[PadDraft,
     return about, schemas
 
 
-def _seeded(given: object, limits: PadLimits) -> list[SharedSchema]:
-    if given is None:
+def _initial_schemas(schemas_by_name: object, limits: PadLimits) -> list[SharedSchema]:
+    if schemas_by_name is None:
         return []
-    if not isinstance(given, dict):
+    if not isinstance(schemas_by_name, dict):
         raise InvalidArgument(
             "metadata.schemas is not an object of name to schema",
             hint='for example {"schemas": {"name": {"type": "object"}}}',
         )
-    if limits.schemas and len(cast("dict[str, object]", given)) > limits.schemas:
+    entries = cast("dict[str, object]", schemas_by_name)
+    if limits.schemas and len(entries) > limits.schemas:
         raise LimitReached(
-            f"a pad holds at most {counted(limits.schemas, 'schema')} (--scratch-max-schemas), not {len(cast('dict[str, object]', given))}",
+            f"a pad holds at most {counted(limits.schemas, 'schema')} (--scratch-max-schemas), not {len(entries)}",
             hint="leave out those that no cell refers to",
             details={"limit": limits.schemas},
         )
-    found: list[SharedSchema] = []
-    for name, entry in cast("dict[str, object]", given).items():
+    schemas: list[SharedSchema] = []
+    for name, entry in entries.items():
         wrapped = isinstance(entry, dict) and isinstance(cast("JsonObject", entry).get("schema"), dict)
-        body: JsonObject = cast("JsonObject", entry) if wrapped else {"schema": cast("object", entry)}
-        draft = schema_draft({"name": name, **body}, limits)[0]
-        found.append(replace(draft, name=draft.name or draft.id))
-    for what, known in (("id", [one.id for one in found]), ("name", [one.name for one in found])):
-        if twice := next((one for one, times in Counter(known).items() if times > 1), None):
-            raise InvalidArgument(f"metadata.schemas has two schemas of the {what} {twice[:80]!r}", hint="rename one")
-    return found
+        fields: JsonObject = cast("JsonObject", entry) if wrapped else {"schema": cast("object", entry)}
+        draft = schema_draft({"name": name, **fields}, limits)[0]
+        schemas.append(replace(draft, name=draft.name or draft.id))
+    for field, names in (("id", [schema.id for schema in schemas]), ("name", [schema.name for schema in schemas])):
+        if duplicate := next((name for name, count in Counter(names).items() if count > 1), None):
+            raise InvalidArgument(
+                f"metadata.schemas has two schemas of the {field} {duplicate[:80]!r}", hint="rename one"
+            )
+    return schemas
 
 
-def schema_draft(given: Mapping[str, Any], limits: PadLimits) -> tuple[SharedSchema, bool]:
-    """A shared schema as the caller gives it, without a name if none was given, and whether it names one by id."""
-    unknown = sorted(set(given) - {"id", "name", "description", "schema"})
+def schema_draft(fields: Mapping[str, Any], limits: PadLimits) -> tuple[SharedSchema, bool]:
+    """A shared schema as the caller gives it, and whether an id was given. Its name is empty if none was given."""
+    unknown = sorted(set(fields) - {"id", "name", "description", "schema"})
     if unknown:
         raise InvalidArgument(
             f"schema has no field {unknown[0]!r}", hint="its fields are id, name, description, schema"
         )
-    schema_id, name = _text(given.get("id"), "schema.id"), _text(given.get("name"), "schema.name")
+    schema_id, name = _text(fields.get("id"), "schema.id"), _text(fields.get("name"), "schema.name")
     if schema_id is None and name is None:
         raise InvalidArgument(
             "the schema has neither name nor id", hint='give for example {"name": "invoice", "schema": {…}}'
         )
-    body = given.get("schema")
+    body = fields.get("schema")
     if not isinstance(body, dict):
         raise InvalidArgument(
             "schema.schema is not a JSON Schema object", hint='for example {"name": "n", "schema": {"type": "object"}}'
         )
-    _within(_size(given, "schema"), limits.schema_bytes, "the schema", SCHEMA_SETTING)
+    _refuse_over(_json_bytes(fields, "schema"), limits.schema_bytes, "the schema", SCHEMA_SETTING)
     if name is not None and len(name) > MAX_NAME:
         raise InvalidArgument(f"schema.name is longer than {MAX_NAME} characters", hint="put more into description")
-    made = checked_id(schema_id, "schema.id") if schema_id else new_id()
-    description = _text(given.get("description"), "schema.description") or ""
-    return SharedSchema(made, name or "", description, cast("JsonObject", body)), schema_id is not None
+    has_id = schema_id is not None
+    schema_id = checked_id(schema_id, "schema.id") if has_id else new_id()
+    description = _text(fields.get("description"), "schema.description") or ""
+    return SharedSchema(schema_id, name or "", description, cast("JsonObject", body)), has_id
 
 
-def _text(given: object, name: str) -> str | None:
-    if given is None:
+def _text(value: object, name: str) -> str | None:
+    """The text without blanks around it; None if there is none."""
+    if value is None:
         return None
-    if not isinstance(given, str):
+    if not isinstance(value, str):
         raise InvalidArgument(f"{name} is not text", hint="give it as a string")
-    _no_nul(given, name)
-    return given.strip() or None
+    _refuse_nul(value, name)
+    return value.strip() or None
 
 
-def _no_nul(text: str, name: str) -> None:
+def _refuse_nul(text: str, name: str) -> None:
     if "\x00" in text:
         raise InvalidArgument(f"{name} holds a NUL character, which no text has", hint="remove it, or encode the bytes")
 
 
-def _size(value: object, name: str) -> int:
-    """How many bytes the value is as JSON; InvalidArgument for what JSON or our replies cannot carry."""
+def _json_bytes(value: object, name: str) -> int:
+    """How many bytes the value has as JSON; InvalidArgument for values that JSON or our replies cannot hold."""
     if deeper_than(value, DEEPEST):
         raise InvalidArgument(f"{name} is nested deeper than {DEEPEST} levels", hint="make it flatter")
     try:
-        return _encoded(dumped(value), name)
+        return _utf8_bytes(dumped(value), name)
     except ValueError:
         raise InvalidArgument(
             f"{name} holds a number that is too large, or none (NaN)", hint="give it as text"
         ) from None
 
 
-def _encoded(text: str, name: str) -> int:
+def _utf8_bytes(text: str, name: str) -> int:
     try:
         return len(text.encode())
     except UnicodeEncodeError:
@@ -206,10 +213,10 @@ def _encoded(text: str, name: str) -> int:
         ) from None
 
 
-def _within(size: int, limit: int, what: str, setting: str) -> None:
+def _refuse_over(size: int, limit: int, subject: str, setting: str) -> None:
     if limit and size > limit:
         raise LimitReached(
-            f"{what} has {size} bytes, more than {limit}, the limit of {setting}",
+            f"{subject} has {size} bytes, more than {limit}, the limit of {setting}",
             details={"size": size, "limit": limit},
             hint="split it, or keep only what is needed",
         )

@@ -1,4 +1,4 @@
-"""Earlier versions of a pad. Each change keeps how to undo it, which is small; an earlier version is reached by undoing backwards."""
+"""Earlier versions of a pad. Each change is stored with how to undo it, which is small; undoing backwards reaches a version."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from cellwright.core.errors import NotFound
 from cellwright.notebook.model import Cell
 from cellwright.scratch import rows
 from cellwright.scratch.model import Pad, PadDraft, SharedSchema, iso_time
-from cellwright.scratch.rows import KeptCell, KeptWords, SchemaRecord, schema_as_json
+from cellwright.scratch.rows import AboutRecord, CellRecord, SchemaRecord, schema_as_json
 from cellwright.scratch.views import canonical
 from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Transaction
@@ -39,18 +39,18 @@ class SchemaBefore(TypedDict):
 
 
 class UndoRecord(TypedDict, total=False):
-    """What takes a change back. `cells` and `schemas` come together."""
+    """What undoes a change. `cells` and `schemas` come together."""
 
-    about: KeptWords
-    cells: list[KeptCell]
+    about: AboutRecord
+    cells: list[CellRecord]
     schemas: list[SchemaRecord]
     remove: list[str]
-    put: KeptCell
+    put: CellRecord
     schema: SchemaBefore
 
 
 class Undo:
-    """How to take a change back, as JSON: made here, read here."""
+    """How to undo a change, as JSON: written here and read here."""
 
     @staticmethod
     def whole(state: State) -> UndoRecord:
@@ -78,28 +78,28 @@ class Undo:
         return {"schema": {"id": schema_id, "before": schema_as_json(before) if before else None}}
 
     @staticmethod
-    def state_at(tx: Transaction, key: NotebookKey, state: State, known: int, version: int) -> State:
-        """The pad as it was when it had this version, from the state that it has at one that is known."""
-        undone = known
-        # One after the other: each may hold a whole pad.
-        while undone > version >= 1 and (undo := _undo_of(tx, key, undone)) is not None:
-            state = _undone(state, undo)
-            undone -= 1
-        if undone != version or version < 1:
+    def state_at(tx: Transaction, key: NotebookKey, state: State, state_version: int, version: int) -> State:
+        """The pad at `version`, reached by undoing changes from `state`, which is the pad at `state_version`."""
+        reached = state_version
+        # Records are read one after the other, because each may hold a whole pad.
+        while reached > version >= 1 and (undo := _read_undo(tx, key, reached)) is not None:
+            state = _undo_change(state, undo)
+            reached -= 1
+        if reached != version or version < 1:
             raise NotFound(
                 f"version {version} of pad {key.id!r} is not kept", hint="scratch_history shows the versions there are"
             )
         return state
 
 
-def _undo_of(tx: Transaction, key: NotebookKey, version: int) -> UndoRecord | None:
+def _read_undo(tx: Transaction, key: NotebookKey, version: int) -> UndoRecord | None:
     row = tx.row(
         "SELECT undo FROM pad_changes WHERE tenant = ? AND pad = ? AND version = ?", key.owner, key.id, version
     )
     return None if row is None else rows.loaded(row[0])
 
 
-def _undone(state: State, undo: UndoRecord) -> State:
+def _undo_change(state: State, undo: UndoRecord) -> State:
     about, cells, schemas = state[0], list(state[1]), list(state[2])
     if "about" in undo:
         about = rows.about_from_json(undo["about"])
@@ -110,9 +110,9 @@ def _undone(state: State, undo: UndoRecord) -> State:
     if "remove" in undo:
         cells = [cell for cell in cells if cell.id not in undo["remove"]]
     if "put" in undo:
-        put = rows.cell_from_json(undo["put"])
-        cells = [cell for cell in cells if cell.id != put.id]
-        cells.insert(put.index, put)
+        earlier = rows.cell_from_json(undo["put"])
+        cells = [cell for cell in cells if cell.id != earlier.id]
+        cells.insert(earlier.index, earlier)
     if "schema" in undo:
         schemas = [schema for schema in schemas if schema.id != undo["schema"]["id"]]
         if undo["schema"]["before"] is not None:
@@ -121,7 +121,7 @@ def _undone(state: State, undo: UndoRecord) -> State:
 
 
 class CellMove(TypedDict):
-    """A cell that was changed: where it is, and where it was if that is elsewhere."""
+    """A cell that was changed: its index, and its index before if it was moved."""
 
     cell_id: str
     index: int
@@ -134,7 +134,7 @@ class SchemaName(TypedDict):
 
 
 class ChangeSubject(TypedDict, total=False):
-    """What a change was about, for a reader; nothing if it was about the whole pad."""
+    """What a change was about, for a reader; empty if it was about the whole pad."""
 
     cells: list[CellMove]
     fields: list[str]
@@ -151,7 +151,7 @@ class PadVersion(ChangeSubject):
 
 @dataclass(frozen=True, slots=True)
 class PadChange:
-    """What was done, how to take it back, and for a reader what it was about."""
+    """What was done, how to undo it, and for a reader what it was about."""
 
     what: str
     undo: UndoRecord
@@ -159,7 +159,7 @@ class PadChange:
 
 
 def changed_fields(before: PadDraft, after: PadDraft) -> list[str]:
-    """Which words about a pad are others now."""
+    """The names of the pad's fields and metadata that differ."""
     old, new = ({**about.metadata, **canonical(about)} for about in (before, after))
     return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
 
@@ -170,8 +170,8 @@ def moved_cell(before: Cell, after: Cell) -> CellMove:
 
 
 def record(tx: Transaction, key: NotebookKey, version: int, now: int, change: PadChange) -> int:
-    """Remember a change, and forget the one that is too old now. How many bytes more are kept by that."""
-    # One sign beyond the first plane, and a text of a whole pad takes four bytes for every letter.
+    """Store a change, and delete those that are too old now. Returns how many bytes the history has grown."""
+    # A single character beyond U+FFFF makes Python use four bytes for every character of the text.
     wide = any(_WIDE.search(cell["content"]) for cell in change.undo.get("cells", ()))
     undo = rows.dumped(change.undo, ascii_only=wide)
     size = rows.bytes_of_text(undo)
@@ -190,14 +190,14 @@ def record(tx: Transaction, key: NotebookKey, version: int, now: int, change: Pa
 
 
 def forget_until(tx: Transaction, key: NotebookKey, version: int) -> int:
-    """Forget the changes up to this one. How many bytes those were."""
-    gone = tx.rows(
+    """Delete the changes up to this version. Returns how many bytes those had."""
+    deleted = tx.rows(
         "DELETE FROM pad_changes WHERE tenant = ? AND pad = ? AND version <= ? RETURNING bytes",
         key.owner,
         key.id,
         version,
     )
-    return sum(cast("int", size) for (size,) in gone)
+    return sum(cast("int", size) for (size,) in deleted)
 
 
 def forget_history(tx: Transaction, key: NotebookKey) -> None:
@@ -205,8 +205,8 @@ def forget_history(tx: Transaction, key: NotebookKey) -> None:
 
 
 def changes(tx: Transaction, key: NotebookKey, limit: int) -> list[PadVersion]:
-    """What was changed, newest first: each with the version it made, when, and what it was about."""
-    found = tx.rows(
+    """The changes, newest first: each with the version it made, when, and what it was about."""
+    change_rows = tx.rows(
         "SELECT version, at, what, touched FROM pad_changes WHERE tenant = ? AND pad = ? ORDER BY version DESC LIMIT ?",
         key.owner,
         key.id,
@@ -214,7 +214,7 @@ def changes(tx: Transaction, key: NotebookKey, limit: int) -> list[PadVersion]:
     )
     return [
         {"version": version, "at": iso_time(at), "change": what, **_subject(touched)}
-        for version, at, what, touched in cast("list[tuple[int, int, str, str | None]]", found)
+        for version, at, what, touched in cast("list[tuple[int, int, str, str | None]]", change_rows)
     ]
 
 

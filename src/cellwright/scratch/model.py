@@ -42,7 +42,7 @@ CODES = frozenset(
         "CONFIG_ERROR",
     }
 )
-_TOLD_AS: Mapping[str, str] = {
+_ENVELOPE_CODE: Mapping[str, str] = {
     "INVALID_ARGUMENT": "VALIDATION_ERROR",
     "INVALID_FORMAT": "VALIDATION_ERROR",
     "INSUFFICIENT_SCOPE": "UNAUTHORIZED",
@@ -56,16 +56,16 @@ ENVELOPE_CODES = (
     ),
     ErrorCode("UNAUTHORIZED", "Scratch tools: the token does not carry the scope that this needs."),
 )
-"""The codes that only this envelope has."""
+"""The codes that exist only in this envelope."""
 
 
 def failure(error: CellwrightError) -> JsonObject:
     """A failure in the envelope of the scratch tools, whose list of codes is closed.
 
-    What the list has no name for is INTERNAL_ERROR; `reason` is the code under which any other tool would tell it.
+    A code that is not in the list becomes INTERNAL_ERROR; `reason` is then the code that any other tool would give.
     """
-    code = _TOLD_AS.get(error.code, error.code)
-    shown = {
+    code = _ENVELOPE_CODE.get(error.code, error.code)
+    fields = {
         "code": code if code in CODES else INTERNAL_ERROR,
         "message": error.message,
         "error": error.message,
@@ -73,14 +73,14 @@ def failure(error: CellwrightError) -> JsonObject:
         "retryable": error.retryable,
         "details": error.details,
     }
-    if error.code not in (shown["code"], "INVALID_ARGUMENT", "INSUFFICIENT_SCOPE"):
-        shown["reason"] = error.code
-    return {"ok": False, "error": shown}
+    if error.code not in (fields["code"], "INVALID_ARGUMENT", "INSUFFICIENT_SCOPE"):
+        fields["reason"] = error.code
+    return {"ok": False, "error": fields}
 
 
 @dataclass(frozen=True, slots=True)
 class PadCellDraft:
-    """A cell as a caller gives it. None: not given, so that replacing keeps what was there."""
+    """A cell as a caller gives it. None means not given: replacing a cell keeps what it had."""
 
     language: str
     content: str
@@ -93,7 +93,7 @@ class PadCellDraft:
 
 @dataclass(frozen=True, slots=True)
 class PadDraft:
-    """What a caller says about a pad as a whole."""
+    """The fields of a pad, as a caller gives them."""
 
     title: str | None = None
     description: str | None = None
@@ -101,7 +101,7 @@ class PadDraft:
     namespace: str | None = None
     tags: tuple[str, ...] = ()
     metadata: JsonObject = field(default_factory=dict[str, Any])
-    """Everything else, kept as it was given."""
+    """Everything else, stored as it was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class SharedSchema:
 
 @dataclass(frozen=True, slots=True)
 class PadLimits:
-    """What one tenant may keep; 0 means as much as there is room for."""
+    """How much one tenant may store; 0 means no limit."""
 
     pads: int = 1024
     cells: int = 1024
@@ -139,33 +139,33 @@ class PadLimits:
     total_bytes: int = 256 << 20
     """Of all pads together, with their earlier versions."""
     pad_bytes: int = 16 << 20
-    """Of one pad: a whole one is held in memory, where a letter may take four bytes, and while it is restored more than once."""
+    """Of one pad: it is held in memory as a whole, where a character may take four bytes; restoring holds it more than once."""
 
 
 def kind_of(language: str) -> Kind:
-    """What a cell is whose language was given so."""
+    """The kind of a cell in this language."""
     word = language.strip().lower()
     return Kind.MARKDOWN if word in PROSE else Kind.RAW if word in RAW else Kind.CODE
 
 
 def iso_time(microseconds: int) -> str:
-    """A moment as people and programs read it: 2026-08-21T10:15:30.123Z."""
+    """A moment in ISO 8601, as in 2026-08-21T10:15:30.123Z."""
     moment = datetime.fromtimestamp(microseconds / 1e6, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def checked_id(given: str, what: str = "scratch_id") -> str:
-    if not ID.fullmatch(given):
+def checked_id(identifier: str, argument: str = "scratch_id") -> str:
+    if not ID.fullmatch(identifier):
         raise InvalidId(
-            f"{what} {given[:80]!r} is not an id",
+            f"{argument} {identifier[:80]!r} is not an id",
             hint="ids are 1 to 128 of A-Z a-z 0-9 _ -",
         )
-    return given
+    return identifier
 
 
-def checked_tags(given: tuple[str, ...]) -> tuple[str, ...]:
-    """Trimmed, each once, in the order given."""
-    tags = tuple(dict.fromkeys(tag.strip() for tag in given if tag.strip()))
+def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Trimmed, each once, in the same order."""
+    tags = tuple(dict.fromkeys(tag.strip() for tag in tags if tag.strip()))
     if len(tags) > MAX_TAGS or any(len(tag) > MAX_NAME or "\x00" in tag for tag in tags):
         raise InvalidArgument(
             f"tags: at most {MAX_TAGS}, each of at most {MAX_NAME} characters", hint="give fewer or shorter tags"
@@ -173,16 +173,16 @@ def checked_tags(given: tuple[str, ...]) -> tuple[str, ...]:
     return tags
 
 
-def wanted_tags(given: Sequence[str]) -> tuple[str, ...]:
-    """The tags of a filter. One of blanks alone would be none, and show everything."""
-    tags = checked_tags(tuple(given))
-    if given and not tags:
+def checked_tag_filter(tags: Sequence[str]) -> tuple[str, ...]:
+    """The tags of a filter. A filter of blanks alone is refused: it would be no filter and show everything."""
+    checked = checked_tags(tags)
+    if tags and not checked:
         raise InvalidArgument("tags: none of these is a tag", hint="leave tags out to get all")
-    return tags
+    return checked
 
 
-def checked_namespace(given: str) -> str:
-    name = given.strip()
+def checked_namespace(name: str) -> str:
+    name = name.strip()
     if not name or len(name) > MAX_NAME or "\x00" in name:
         raise InvalidArgument(
             f"a namespace is a name of 1 to {MAX_NAME} characters", hint="choose a shorter name that is not empty"
@@ -190,9 +190,9 @@ def checked_namespace(given: str) -> str:
     return name
 
 
-def checked_namespaces(given: Sequence[str]) -> tuple[str, ...]:
-    """The namespaces of a filter, each once. Each one is a part of the query, so there is a limit to them."""
-    names = tuple(dict.fromkeys(name.strip() for name in given))
+def checked_namespace_filter(names: Sequence[str]) -> tuple[str, ...]:
+    """The namespaces of a filter, each once. Each is a parameter of the query, so their number is limited."""
+    names = tuple(dict.fromkeys(name.strip() for name in names))
     if "" in names:
         raise InvalidArgument("namespaces: one of these has no name", hint="leave namespaces out to look everywhere")
     if len(names) > MAX_NAMESPACES:
@@ -207,7 +207,7 @@ def no_pad(pad_id: str) -> NotFound:
 
 
 def not_in_namespaces(pad_id: str) -> Conflict:
-    """The same words for a pad elsewhere and for one that does not exist."""
+    """The same message for a pad in another namespace and for one that does not exist."""
     return Conflict(
         f"pad {pad_id!r} is not in one of these namespaces",
         details={"scratch_id": pad_id},

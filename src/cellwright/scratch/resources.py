@@ -11,12 +11,12 @@ from cellwright.core.resources import Content, ResourceInfo, ResourceTemplate
 from cellwright.core.text.clean import clean
 from cellwright.core.types import Call
 from cellwright.notebook.formats.registry import FORMATS
-from cellwright.notebook.model import Cell, mime_of
+from cellwright.notebook.model import mime_of
 from cellwright.scratch.conversion import not_in_a_notebook, notebook_of
 from cellwright.scratch.model import InvalidId
 from cellwright.scratch.service import Pads
 from cellwright.scratch.tools.common import CellText, PadText, pad_json, read_structure
-from cellwright.scratch.watched import LIST_URI, SCHEME, parts, uri_of
+from cellwright.scratch.watched import LIST_URI, SCHEME, split_uri, uri_of
 
 LISTED = 200
 FIXED = (ResourceInfo(LIST_URI, "pads", "Your pads, last changed first; can be watched", "application/json"),)
@@ -24,7 +24,7 @@ FIXED = (ResourceInfo(LIST_URI, "pads", "Your pads, last changed first; can be w
 
 
 class PadResources:
-    """The resources of one workspace's pads, each caller's own."""
+    """The pads of one workspace as resources. Each caller sees only their own."""
 
     scheme = SCHEME
 
@@ -59,29 +59,30 @@ class PadResources:
         ]
 
     async def read(self, call: Call, uri: str) -> Sequence[Content]:
-        pad_id, rest = parts(uri)
+        pad_id, rest = split_uri(uri)
         if pad_id is None:
             page = await self._pads.page(call.principal.id, (), (), LISTED, None)
             return [Content(_json(page.items), "application/json")]
         if rest[:1] == ["cells"] and len(rest) == 2:  # noqa: PLR2004
-            return [_cell_content(await self._cell(call, pad_id, rest[1], uri))]
+            return [await self._read_cell(call, pad_id, rest[1], uri)]
         view = await self._pads.read(call.principal.id, pad_id, with_schemas=not rest)
         if not rest:
             cells: list[CellText] = [{**read_structure(cell), "content": cell.source} for cell in view.cells]
-            shown: PadText = {**pad_json(view, schema_tokens=sys.maxsize), "cells": cells}
-            return [Content(_json(shown), "application/json")]
+            pad: PadText = {**pad_json(view, schema_tokens=sys.maxsize), "cells": cells}
+            return [Content(_json(pad), "application/json")]
         if len(rest) == 1 and rest[0] in FORMATS:
-            made = await self._pads.conversions.write(notebook_of(view.pad, view.cells), rest[0], call.principal.id)
-            losses = [*made.losses, *not_in_a_notebook(view.cells)]
-            return [Content(made.text, made.mime_type, {"losses": losses} if losses else {})]
+            file = await self._pads.conversions.write(notebook_of(view.pad, view.cells), rest[0], call.principal.id)
+            losses = [*file.losses, *not_in_a_notebook(view.cells)]
+            return [Content(file.text, file.mime_type, {"losses": losses} if losses else {})]
         raise NotFound(f"no resource {uri[:200]}", hint=f"cells/ID, or one of: {', '.join(FORMATS)}")
 
-    async def _cell(self, call: Call, pad_id: str, cell_id: str, uri: str) -> Cell:
+    async def _read_cell(self, call: Call, pad_id: str, cell_id: str, uri: str) -> Content:
         try:
             view = await self._pads.read(call.principal.id, pad_id, cell_ids=[cell_id])
         except InvalidId:
             raise NotFound(f"no resource {uri[:200]}", hint="scratchpad://list shows the pads there are") from None
-        return view.cells[0]
+        cell = view.cells[0]
+        return Content(cell.source, mime_of(cell.language), {**read_structure(cell)})
 
     async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
         try:
@@ -98,11 +99,6 @@ class PadResources:
             return []
         page = await self._pads.page(call.principal.id, (), (), LISTED, None)
         return [pad["scratch_id"] for pad in page.items if pad["scratch_id"].startswith(prefix)]
-
-
-def _cell_content(cell: Cell) -> Content:
-    language = cell.language
-    return Content(cell.source, mime_of(language), {**read_structure(cell)})
 
 
 def _json(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Pads, tags and shared schemas from and to rows; cells are in the table of all cells. Nothing here decides anything."""
+"""Reads and writes the rows of pads, tags and shared schemas; cells are in the table of all cells. No rules are applied here."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,14 +8,14 @@ from typing_extensions import TypedDict
 
 from cellwright.notebook.model import Cell, Check
 from cellwright.scratch.model import JsonObject, Pad, PadDraft, SharedSchema, kind_of
-from cellwright.scratch.views import PadWords, canonical
+from cellwright.scratch.views import AboutFields, canonical
 from cellwright.storage.cells import CellRows, NotebookKey, Tags, loaded
 from cellwright.storage.database import Transaction, Value
 
 CELLS = CellRows("scratch")
 
 
-def marks(values: Sequence[object]) -> str:
+def placeholders(values: Sequence[object]) -> str:
     """As many placeholders as there are values, for IN (…)."""
     return ", ".join("?" * len(values))
 
@@ -25,7 +25,7 @@ _ASCII_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators
 
 
 def dumped(value: object, *, ascii_only: bool = False) -> str:
-    """As JSON. ValueError for infinite numbers, which JSON does not have: no reply could show them."""
+    """The value as JSON. ValueError for NaN and infinite numbers, which JSON does not have."""
     return (_ASCII_ENCODER if ascii_only else _ENCODER).encode(value)
 
 
@@ -36,12 +36,12 @@ PAD = (
 
 
 def read_pad(tx: Transaction, key: NotebookKey) -> Pad | None:
-    # One row for each tag. Sorted here: an engine that sorts takes longer for the few there are.
-    found = tx.rows(PAD, key.owner, key.id)
-    if not found:
+    # There is one row for each tag. The few there are sort faster here than in the engine.
+    rows = tx.rows(PAD, key.owner, key.id)
+    if not rows:
         return None
-    tags = sorted(cast("tuple[int, str]", row[10:]) for row in found if row[11] is not None)
-    return pad_of(found[0][:10], tuple(tag for _, tag in tags))
+    tags = sorted(cast("tuple[int, str]", row[10:]) for row in rows if row[11] is not None)
+    return pad_of(rows[0][:10], tuple(tag for _, tag in tags))
 
 
 def pad_of(row: Sequence[Value], tags: tuple[str, ...]) -> Pad:
@@ -51,7 +51,7 @@ def pad_of(row: Sequence[Value], tags: tuple[str, ...]) -> Pad:
 
 
 def write_pad(tx: Transaction, tenant: str, pad: Pad) -> None:
-    """Insert the pad or make its row this one, tags included."""
+    """Insert the pad or replace its row, tags included."""
     about = pad.about
     values = (about.namespace, about.title, about.description, about.summary, dumped(about.metadata))
     tx.run(
@@ -75,29 +75,29 @@ def write_pad(tx: Transaction, tenant: str, pad: Pad) -> None:
 def read_cells(
     tx: Transaction, key: NotebookKey, ids: Sequence[str] | None = None, tags: Tags | None = None
 ) -> list[Cell]:
-    """The pad's cells in order, or these of them. `tags`: those of all cells, where they are known already."""
+    """The pad's cells in order; with `ids`, only these. `tags` are those of all cells, where the caller has read them already."""
     return CELLS.read(tx, key, ids, read_tags(tx, key, ids) if tags is None else tags)
 
 
 def read_tags(tx: Transaction, key: NotebookKey, ids: Sequence[str] | None = None) -> Tags:
-    """The tags of the pad's cells, or of these of them."""
+    """The tags of the pad's cells; with `ids`, of only these."""
     if ids is not None and not ids:
         return {}
-    only = "" if ids is None else f" AND cell IN ({marks(ids)})"
+    condition = "" if ids is None else f" AND cell IN ({placeholders(ids)})"
     rows = tx.rows(
-        f"SELECT cell, place, tag FROM cell_tags WHERE tenant = ? AND pad = ?{only}",  # noqa: S608
+        f"SELECT cell, place, tag FROM cell_tags WHERE tenant = ? AND pad = ?{condition}",  # noqa: S608
         key.owner,
         key.id,
         *(ids or ()),
     )
-    found: dict[str, tuple[str, ...]] = {}
-    for cell, _place, tag in sorted(cast("list[tuple[str, int, str]]", rows)):
-        found[cell] = (*found.get(cell, ()), tag)
-    return found
+    tags: dict[str, tuple[str, ...]] = {}
+    for cell_id, _place, tag in sorted(cast("list[tuple[str, int, str]]", rows)):
+        tags[cell_id] = (*tags.get(cell_id, ()), tag)
+    return tags
 
 
 def insert_cells(tx: Transaction, key: NotebookKey, cells: Iterable[Cell]) -> str | None:
-    """Add new cells. The id of one that the pad has already, if there is one: then not all were added."""
+    """Add new cells. Stops at a cell whose id the pad has already, and returns that id."""
     for cell in cells:
         if not CELLS.insert(tx, key, cell):
             return cell.id
@@ -106,7 +106,7 @@ def insert_cells(tx: Transaction, key: NotebookKey, cells: Iterable[Cell]) -> st
 
 
 def replace_cell(tx: Transaction, key: NotebookKey, before: Cell, after: Cell) -> None:
-    """Make the cell this one, tags included, and put it where this one says."""
+    """Replace the cell, tags included, and move it to the index of `after`."""
     CELLS.replace(tx, key, before, after)
     delete_tags(tx, key, after.id)
     _write_tags(tx, key, after)
@@ -125,14 +125,14 @@ def _write_tags(tx: Transaction, key: NotebookKey, cell: Cell) -> None:
 
 
 def delete_tags(tx: Transaction, key: NotebookKey, cell_id: str | None = None) -> None:
-    """Those of one cell, or of all cells of the pad."""
-    one = "" if cell_id is None else " AND cell = ?"
+    """Delete the tags of one cell, or of all cells of the pad."""
+    condition = "" if cell_id is None else " AND cell = ?"
     values = (key.owner, key.id) if cell_id is None else (key.owner, key.id, cell_id)
-    tx.run(f"DELETE FROM cell_tags WHERE tenant = ? AND pad = ?{one}", *values)  # noqa: S608
+    tx.run(f"DELETE FROM cell_tags WHERE tenant = ? AND pad = ?{condition}", *values)  # noqa: S608
 
 
 def delete_cells(tx: Transaction, key: NotebookKey) -> None:
-    """All of the pad."""
+    """Delete all cells of the pad with their tags."""
     CELLS.delete(tx, key)
     delete_tags(tx, key)
 
@@ -141,8 +141,8 @@ def read_schemas(tx: Transaction, key: NotebookKey) -> list[SharedSchema]:
     rows = tx.rows(
         "SELECT id, name, description, body FROM shared_schemas WHERE tenant = ? AND pad = ?", key.owner, key.id
     )
-    found = [SharedSchema(*cast("tuple[str, str, str]", row[:3]), loaded(row[3])) for row in rows]
-    return sorted(found, key=lambda schema: (schema.description.lower(), schema.name))
+    schemas = [SharedSchema(*cast("tuple[str, str, str]", row[:3]), loaded(row[3])) for row in rows]
+    return sorted(schemas, key=lambda schema: (schema.description.lower(), schema.name))
 
 
 def write_schema(tx: Transaction, key: NotebookKey, schema: SharedSchema) -> None:
@@ -159,9 +159,9 @@ def write_schema(tx: Transaction, key: NotebookKey, schema: SharedSchema) -> Non
 
 
 def delete_schemas(tx: Transaction, key: NotebookKey, schema_id: str | None = None) -> int:
-    one = "" if schema_id is None else " AND id = ?"
+    condition = "" if schema_id is None else " AND id = ?"
     values = (key.owner, key.id) if schema_id is None else (key.owner, key.id, schema_id)
-    return tx.run(f"DELETE FROM shared_schemas WHERE tenant = ? AND pad = ?{one}", *values)  # noqa: S608
+    return tx.run(f"DELETE FROM shared_schemas WHERE tenant = ? AND pad = ?{condition}", *values)  # noqa: S608
 
 
 def bytes_of_text(text: str | None) -> int:
@@ -182,8 +182,8 @@ def bytes_of_schema(schema: SharedSchema | None) -> int:
     return 0 if schema is None else bytes_of_text(schema.description) + bytes_of_text(dumped(schema.schema))
 
 
-class KeptCell(TypedDict):
-    """A cell as an earlier version of its pad has it."""
+class CellRecord(TypedDict):
+    """A cell of an earlier version of a pad."""
 
     id: str
     index: int
@@ -196,7 +196,7 @@ class KeptCell(TypedDict):
     status: NotRequired[str | None]
 
 
-def cell_as_json(cell: Cell) -> KeptCell:
+def cell_as_json(cell: Cell) -> CellRecord:
     return {
         "id": cell.id,
         "index": cell.index,
@@ -210,37 +210,42 @@ def cell_as_json(cell: Cell) -> KeptCell:
     }
 
 
-def cell_from_json(kept: KeptCell) -> Cell:
+def cell_from_json(record: CellRecord) -> Cell:
     return Cell(
-        kind_of(kept["language"]),
-        kept["content"],
-        kept["language"],
-        id=kept["id"],
-        metadata=kept.get("metadata", {}),
-        tags=tuple(kept["tags"]),
-        check=Check(kept.get("json_schema"), kept.get("validate", False), kept.get("status")),
-        index=kept["index"],
+        kind_of(record["language"]),
+        record["content"],
+        record["language"],
+        id=record["id"],
+        metadata=record.get("metadata", {}),
+        tags=tuple(record["tags"]),
+        check=Check(record.get("json_schema"), record.get("validate", False), record.get("status")),
+        index=record["index"],
     )
 
 
-class KeptWords(PadWords):
-    """What a pad says about itself in an earlier version."""
+class AboutRecord(AboutFields):
+    """The fields and metadata of an earlier version of a pad."""
 
     metadata: JsonObject
 
 
-def about_as_json(about: PadDraft) -> KeptWords:
+def about_as_json(about: PadDraft) -> AboutRecord:
     return {**canonical(about), "metadata": about.metadata}
 
 
-def about_from_json(kept: KeptWords) -> PadDraft:
+def about_from_json(record: AboutRecord) -> PadDraft:
     return PadDraft(
-        kept["title"], kept["description"], kept["summary"], kept["namespace"], tuple(kept["tags"]), kept["metadata"]
+        record["title"],
+        record["description"],
+        record["summary"],
+        record["namespace"],
+        tuple(record["tags"]),
+        record["metadata"],
     )
 
 
 class SchemaRecord(TypedDict):
-    """A shared schema with all that is known of it."""
+    """A shared schema with all its fields."""
 
     id: str
     name: str

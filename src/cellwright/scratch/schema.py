@@ -1,4 +1,4 @@
-"""The tables of pads. The tenant leads every key, so no query can forget it and stay fast.
+"""The tables of pads. Every key begins with the tenant, so a query that forgets it is slow and gets noticed.
 
 Cells are in the table of all cells, whose migrations come first.
 """
@@ -92,11 +92,11 @@ TABLES = (
 )
 
 TOUCHED = ("ALTER TABLE pad_changes ADD COLUMN touched TEXT",)
-"""What a change was about, as JSON for a reader; NULL where that was not kept yet."""
+"""What a change was about, as JSON for a reader; NULL for changes from before this column."""
 
 
 def _counts(length: str) -> tuple[str, ...]:
-    """How much there is already. `length` is the engine's word for the bytes of a text."""
+    """Statements that count what is stored already. `length` is the engine's expression for the bytes of a text."""
 
     def of(*columns: str) -> str:
         return " + ".join(f"COALESCE({length.format(column)}, 0)" for column in columns)
@@ -125,7 +125,7 @@ BYTES = (
     ),
     COUNT,
 )
-"""What a tenant keeps in all, a pad with its earlier versions, and each of those."""
+"""The bytes of a tenant, of a pad with its earlier versions, and of each of those."""
 
 ONE_TABLE = (
     (
@@ -136,7 +136,7 @@ ONE_TABLE = (
     ),
     "DROP TABLE cells",
 )
-"""Cells are in the table of all cells."""
+"""Moves the cells of pads into the table of all cells."""
 
 MIGRATIONS = (
     Migration("scratch", 1, TABLES),

@@ -1,4 +1,4 @@
-"""Scratch notebooks of one workspace: checks what is given, runs the transactions, validates, tells who watches."""
+"""The pads of one workspace: checks arguments, runs the transactions, validates cells and announces changes."""
 
 import asyncio
 import logging
@@ -23,13 +23,13 @@ from cellwright.scratch.model import (
     SharedSchema,
     checked_id,
     checked_namespace,
-    checked_namespaces,
+    checked_namespace_filter,
+    checked_tag_filter,
     no_pad,
     not_in_namespaces,
-    wanted_tags,
 )
 from cellwright.scratch.rows import CELLS
-from cellwright.scratch.store import CreatedPad, PadStore, existing, new_id, schema_named
+from cellwright.scratch.store import CreatedPad, PadStore, new_id, require_pad, schema_named
 from cellwright.scratch.uses import Uses, idle_since, touch
 from cellwright.scratch.validation.checking import Checking
 from cellwright.scratch.validation.model import Validation
@@ -44,22 +44,22 @@ from cellwright.workers.conversions import Conversions
 log = logging.getLogger(__name__)
 
 SHOWN_WHOLE = 8
-"""A reply to a change shows all cells of a pad of so many; of a larger one those that the change was about."""
+"""A reply to a change shows all cells of a pad with at most so many; of a larger pad only those that were changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What happens to pads that nobody uses."""
+    """Which pads are deleted when, and how long a validation may take."""
 
     eviction: str = "discard"
-    """`discard`: at capacity the least recently used goes. `fail`: a create is refused. `preempt`: idle ones go by and by."""
+    """`discard`: at the limit the least recently used pad is deleted. `fail`: a create is refused. `preempt`: idle pads are deleted."""
     preempt_age: float = 86_400.0
     preempt_interval: float = 600.0
     validation_seconds: float = 10.0
 
 
 class Pads:
-    """The service of the scratch tools. Every method takes the tenant, and no other pad is ever seen by it."""
+    """The service of the scratch tools. Every method takes the tenant and sees only the pads of this tenant."""
 
     def __init__(
         self,
@@ -89,13 +89,13 @@ class Pads:
     async def create(
         self, tenant: str, pad_id: str | None, metadata: Mapping[str, object], drafts: Sequence[PadCellDraft]
     ) -> WrittenPad:
-        """A new pad, or the pad of this id reset; refused as a whole or done as a whole."""
+        """Create a pad, or reset the pad of this id; all of it or nothing."""
         return await self._create(tenant, pad_id, metadata, drafts, self._store.create)
 
     async def create_new(
         self, tenant: str, pad_id: str | None, metadata: Mapping[str, object], drafts: Sequence[PadCellDraft]
     ) -> WrittenPad:
-        """A new pad; Conflict if there is one of this id, also if it came a moment ago."""
+        """Create a pad; Conflict if there is one of this id, even if it was created a moment ago."""
         return await self._create(tenant, pad_id, metadata, drafts, self._store.create_new)
 
     async def _create(
@@ -111,21 +111,21 @@ class Pads:
         for schema in schemas:
             await self._checking.check_schema(tenant, schema)
         cells = new_cells(drafts, self._limits)
-        noted, now = self._uses.noted(), self._now()
-        self._sweep_if_wanted()
+        pending_uses, now = self._uses.pending(), self._now()
+        self._start_sweeping()
 
         def work(tx: Transaction) -> CreatedPad:
-            touch(tx, noted)
+            touch(tx, pending_uses)
             return store(tx, key, about, cells, schemas, now)
 
-        made = await self._database.write(work)
-        self._uses.forget(noted)
-        for evicted in made.evicted:
-            self._tell_evicted(NotebookKey(tenant, evicted), "discard")
+        created = await self._database.write(work)
+        self._uses.forget(pending_uses)
+        for evicted_id in created.evicted:
+            self._announce_eviction(NotebookKey(tenant, evicted_id), "discard")
         self.watched.replaced(key)
-        view = PadView(made.pad, made.cells, union(cell.tags for cell in made.cells), tuple(schemas))
-        checked = await self._check_written(key, made.pad, made.cells, schemas)
-        return WrittenPad(view, validation=checked, reset=made.reset, evicted=tuple(made.evicted))
+        view = PadView(created.pad, created.cells, union(cell.tags for cell in created.cells), tuple(schemas))
+        validation = await self._check_written(key, created.pad, created.cells, schemas)
+        return WrittenPad(view, validation=validation, reset=created.reset, evicted=tuple(created.evicted))
 
     async def read(
         self,
@@ -137,24 +137,25 @@ class Pads:
         namespaces: Sequence[str] | None = None,
         with_schemas: bool = False,
     ) -> PadView:
-        """The pad with the cells asked for: by id first, then by tag."""
+        """The pad with its cells: those of these ids and of these tags, where any are given."""
         key = NotebookKey(tenant, checked_id(pad_id))
-        wanted = set(wanted_tags(tags))
-        within = None if namespaces is None else checked_namespaces(namespaces)
+        tag_filter = set(checked_tag_filter(tags))
+        namespace_filter = None if namespaces is None else checked_namespace_filter(namespaces)
 
         def work(tx: Transaction) -> PadView:
             pad = rows.read_pad(tx, key)
-            if within is not None and (pad is None or pad.about.namespace not in within):
+            if namespace_filter is not None and (pad is None or pad.about.namespace not in namespace_filter):
                 raise not_in_namespaces(key.id)
             if pad is None:
                 raise no_pad(key.id)
             all_tags = rows.read_tags(tx, key)
-            found = (
+            cells = (
                 rows.read_cells(tx, key, tags=all_tags) if cell_ids is None else self._store.cells_of(tx, key, cell_ids)
             )
-            kept = [cell for cell in found if not wanted or wanted & set(cell.tags)]
+            if tag_filter:
+                cells = [cell for cell in cells if tag_filter & set(cell.tags)]
             schemas = tuple(rows.read_schemas(tx, key)) if with_schemas else ()
-            return PadView(pad, kept, union(all_tags.values()), schemas)
+            return PadView(pad, cells, union(all_tags.values()), schemas)
 
         view = await self._database.read(work)
         self._uses.note(key)
@@ -168,23 +169,23 @@ class Pads:
             self.watched.replaced(key)
         return deleted
 
-    async def update(self, tenant: str, pad_id: str, given: Mapping[str, object]) -> WrittenPad:
-        """Other words about the pad: what is given replaces, null removes, the rest stays."""
+    async def update(self, tenant: str, pad_id: str, metadata: Mapping[str, object]) -> WrittenPad:
+        """Change the pad's fields and metadata: given values replace, null removes, the rest stays."""
         key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
 
         def work(tx: Transaction) -> PadView:
-            before = existing(tx, key).about
-            known = {name: value for name, value in canonical(before).items() if value is not None}
-            merged = {**before.metadata, **known, **given}
-            for name in [name for name, value in given.items() if value is None]:
+            before = require_pad(tx, key).about
+            fields = {name: value for name, value in canonical(before).items() if value is not None}
+            merged = {**before.metadata, **fields, **metadata}
+            for name in [name for name, value in metadata.items() if value is None]:
                 del merged[name]
             about, schemas = pad_draft(merged, self._limits)
-            there = rows.read_schemas(tx, key)
-            bodies = {schema.name: schema.schema for schema in there}
+            stored_schemas = rows.read_schemas(tx, key)
+            bodies = {schema.name: schema.schema for schema in stored_schemas}
             if any(bodies.get(schema.name) != schema.schema for schema in schemas):
                 raise InvalidArgument("schemas are not changed here", hint="use scratch_upsert_schema")
-            view = self._shown(tx, key, self._store.update(tx, key, about, now), ())
-            return replace(view, schemas=tuple(there))
+            view = self._changed_view(tx, key, self._store.update(tx, key, about, now), ())
+            return replace(view, schemas=tuple(stored_schemas))
 
         view = await self._database.write(work)
         self.watched.changed(key)
@@ -194,23 +195,25 @@ class Pads:
     async def page(
         self, tenant: str, namespaces: Sequence[str], tags: Sequence[str], limit: int, cursor: str | None
     ) -> listing.PadPage:
-        wanted, within = wanted_tags(tags), checked_namespaces(namespaces)
-        return await self._database.read(lambda tx: listing.list_pads(tx, tenant, within, wanted, limit, cursor))
+        tag_filter, namespace_filter = checked_tag_filter(tags), checked_namespace_filter(namespaces)
+        return await self._database.read(
+            lambda tx: listing.list_pads(tx, tenant, namespace_filter, tag_filter, limit, cursor)
+        )
 
     async def history(self, tenant: str, pad_id: str, limit: int) -> tuple[Pad, list[PadVersion]]:
         key = NotebookKey(tenant, checked_id(pad_id))
-        return await self._database.read(lambda tx: (existing(tx, key), changes_of(tx, key, limit)))
+        return await self._database.read(lambda tx: (require_pad(tx, key), changes_of(tx, key, limit)))
 
     async def change(self, tenant: str, pad_id: str, version: int) -> PadDifference:
-        """What one change was about, with the lines that went and came."""
+        """What one change was about, with the lines that it removed and added."""
         key = NotebookKey(tenant, checked_id(pad_id))
-        return await self._database.read(lambda tx: change_at(tx, key, existing(tx, key), version))
+        return await self._database.read(lambda tx: change_at(tx, key, require_pad(tx, key), version))
 
     async def restore(self, tenant: str, pad_id: str, version: int) -> WrittenPad:
         key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
 
         def work(tx: Transaction) -> PadView:
-            view = self._shown(tx, key, self._store.restore(tx, key, version, now), None)
+            view = self._changed_view(tx, key, self._store.restore(tx, key, version, now), None)
             return replace(view, schemas=tuple(rows.read_schemas(tx, key)))
 
         view = await self._database.write(work)
@@ -220,16 +223,16 @@ class Pads:
     # -- cells ---------------------------------------------------------------------------------------------------------------
 
     async def insert(self, tenant: str, pad_id: str, draft: PadCellDraft, index: int | None = None) -> WrittenPad:
-        """A new cell at this place, or at the end."""
+        """Insert a cell at this index, or at the end."""
         key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
         (cell,) = new_cells([draft], self._limits)
 
         def work(tx: Transaction) -> PadView:
-            return self._shown(tx, key, self._store.insert(tx, key, [cell], index, now), [cell.id])
+            return self._changed_view(tx, key, self._store.insert(tx, key, [cell], index, now), [cell.id])
 
         view = await self._database.write(work)
         self.watched.changed(key)
-        return await self._checked_cell(key, view, cell.id, check=cell.check.on_write)
+        return await self._written_cell(key, view, cell.id, check=cell.check.on_write)
 
     async def replace_cell(
         self, tenant: str, pad_id: str, cell_id: str, draft: PadCellDraft, new_index: int | None = None
@@ -239,32 +242,32 @@ class Pads:
 
         def work(tx: Transaction) -> PadView:
             pad, _cell = self._store.replace_cell(tx, key, cell_id, checked, new_index, now)
-            return self._shown(tx, key, pad, [cell_id])
+            return self._changed_view(tx, key, pad, [cell_id])
 
         view = await self._database.write(work)
         self.watched.changed(key, cell_id)
-        return await self._checked_cell(key, view, cell_id, check=draft.validate)
+        return await self._written_cell(key, view, cell_id, check=draft.validate)
 
     async def delete_cell(self, tenant: str, pad_id: str, cell_id: str) -> WrittenPad:
         key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
 
         def work(tx: Transaction) -> tuple[PadView, Cell]:
             pad, deleted = self._store.delete_cell(tx, key, cell_id, now)
-            return self._shown(tx, key, pad, ()), deleted
+            return self._changed_view(tx, key, pad, ()), deleted
 
         view, deleted = await self._database.write(work)
         self.watched.changed(key, cell_id)
         return WrittenPad(view, frozenset(), deleted=deleted)
 
-    def _shown(self, tx: Transaction, key: NotebookKey, pad: Pad, touched: Sequence[str] | None) -> PadView:
-        """What a reply to a change shows: all cells of a small pad, else those that were touched; None means all of them."""
+    def _changed_view(self, tx: Transaction, key: NotebookKey, pad: Pad, touched: Sequence[str] | None) -> PadView:
+        """The pad for the reply to a change: all cells of a small pad, else only those that were touched (None: all)."""
         tags = rows.read_tags(tx, key)
-        wanted = None if touched is None or pad.cell_count <= SHOWN_WHOLE else touched
-        cells = [] if wanted is not None and not wanted else CELLS.read_outline(tx, key, wanted, tags)
+        cell_ids = None if touched is None or pad.cell_count <= SHOWN_WHOLE else touched
+        cells = [] if cell_ids is not None and not cell_ids else CELLS.read_outline(tx, key, cell_ids, tags)
         return PadView(pad, cells, union(tags.values()))
 
-    async def _checked_cell(self, key: NotebookKey, view: PadView, cell_id: str, *, check: bool) -> WrittenPad:
-        """The reply to a change of one cell, checked as well if the caller wanted that."""
+    async def _written_cell(self, key: NotebookKey, view: PadView, cell_id: str, *, check: bool) -> WrittenPad:
+        """The reply to a change of one cell, with its validation if `check` is set."""
         touched = frozenset((cell_id,))
         if not check:
             return WrittenPad(view, touched)
@@ -276,13 +279,13 @@ class Pads:
     # -- validation ----------------------------------------------------------------------------------------------------------
 
     async def validate(self, tenant: str, pad_id: str, cell_ids: Sequence[str] | None) -> list[tuple[Cell, Validation]]:
-        """Check cells as they are; nothing is changed by it."""
+        """Check cells as they are stored; nothing is changed."""
         key = NotebookKey(tenant, checked_id(pad_id))
 
         def work(tx: Transaction) -> tuple[list[Cell], list[SharedSchema]]:
-            existing(tx, key)
-            found = rows.read_cells(tx, key) if not cell_ids else self._store.cells_of(tx, key, cell_ids)
-            return found, rows.read_schemas(tx, key)
+            require_pad(tx, key)
+            cells = self._store.cells_of(tx, key, cell_ids) if cell_ids else rows.read_cells(tx, key)
+            return cells, rows.read_schemas(tx, key)
 
         cells, schemas = await self._database.read(work)
         results = await self._checking.check(tenant, cells, schemas)
@@ -291,11 +294,11 @@ class Pads:
     async def _check_written(
         self, key: NotebookKey, pad: Pad, cells: Sequence[Cell], schemas: Sequence[SharedSchema]
     ) -> list[Validation] | None:
-        """Check what was just stored, where the caller wanted it."""
-        wanted = [cell for cell in cells if cell.check.on_write]
-        if not wanted:
+        """Check those cells that are to be checked when they are written; None if there are none."""
+        to_check = [cell for cell in cells if cell.check.on_write]
+        if not to_check:
             return None
-        results, statuses = await self._checking.check_stored(key.owner, wanted, schemas)
+        results, statuses = await self._checking.check_stored(key.owner, to_check, schemas)
         if statuses:
             await self._database.write(lambda tx: self._store.note_status(tx, key, statuses, pad.version))
         return results
@@ -306,33 +309,33 @@ class Pads:
         key = NotebookKey(tenant, checked_id(pad_id))
 
         def work(tx: Transaction) -> list[SharedSchema]:
-            existing(tx, key)
+            require_pad(tx, key)
             return rows.read_schemas(tx, key)
 
         return await self._database.read(work)
 
-    async def schema(self, tenant: str, pad_id: str, named: str) -> SharedSchema:
-        return schema_named(await self.schemas(tenant, pad_id), NotebookKey(tenant, pad_id), named)
+    async def schema(self, tenant: str, pad_id: str, id_or_name: str) -> SharedSchema:
+        return schema_named(await self.schemas(tenant, pad_id), NotebookKey(tenant, pad_id), id_or_name)
 
-    async def put_schema(self, tenant: str, pad_id: str, given: Mapping[str, object]) -> SharedSchema:
+    async def put_schema(self, tenant: str, pad_id: str, fields: Mapping[str, object]) -> SharedSchema:
         key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
-        draft, by_id = schema_draft(given, self._limits)
+        draft, by_id = schema_draft(fields, self._limits)
         await self._checking.check_schema(tenant, draft)
         stored = await self._database.write(lambda tx: self._store.put_schema(tx, key, draft, by_id=by_id, now=now))
         self.watched.changed(key)
         return stored
 
-    async def delete_schema(self, tenant: str, pad_id: str, named: str) -> SharedSchema:
+    async def delete_schema(self, tenant: str, pad_id: str, id_or_name: str) -> SharedSchema:
         key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
-        gone = await self._database.write(lambda tx: self._store.delete_schema(tx, key, named, now))
+        deleted = await self._database.write(lambda tx: self._store.delete_schema(tx, key, id_or_name, now))
         self.watched.changed(key)
-        return gone
+        return deleted
 
     # -- tags, namespaces, search --------------------------------------------------------------------------------------------
 
     async def tags(self, tenant: str, namespaces: Sequence[str]) -> tuple[list[str], list[str]]:
-        within = checked_namespaces(namespaces)
-        return await self._database.read(lambda tx: listing.all_tags(tx, tenant, within))
+        namespace_filter = checked_namespace_filter(namespaces)
+        return await self._database.read(lambda tx: listing.all_tags(tx, tenant, namespace_filter))
 
     async def namespaces(self, tenant: str) -> list[listing.NamespaceEntry]:
         return await self._database.read(lambda tx: listing.list_namespaces(tx, tenant))
@@ -346,38 +349,39 @@ class Pads:
         moved = await self._database.write(
             lambda tx: listing.rename_namespace(self._store, tx, tenant, old.strip(), checked, migrate=migrate, now=now)
         )
-        for pad in moved:
-            self.watched.changed(NotebookKey(tenant, pad))
+        for pad_id in moved:
+            self.watched.changed(NotebookKey(tenant, pad_id))
         self.watched.listed(tenant)
         return checked, len(moved)
 
     async def delete_namespace(self, tenant: str, name: str, *, with_pads: bool) -> tuple[bool, int]:
-        deleted, pads = await self._database.write(
+        deleted, pad_ids = await self._database.write(
             lambda tx: listing.delete_namespace(self._store, tx, tenant, name.strip(), with_pads=with_pads)
         )
-        for pad in pads:
-            self.watched.replaced(NotebookKey(tenant, pad))
-        return deleted, len(pads)
+        for pad_id in pad_ids:
+            self.watched.replaced(NotebookKey(tenant, pad_id))
+        return deleted, len(pad_ids)
 
     async def search(
         self, tenant: str, text: str, namespaces: Sequence[str], tags: Sequence[str], limit: int, mode: Mode
     ) -> Found:
-        wanted, within = wanted_tags(tags), checked_namespaces(namespaces)
-        return await self.index.search(Query(tenant, text, ("pad",), within, wanted, limit, mode))
+        tag_filter, namespace_filter = checked_tag_filter(tags), checked_namespace_filter(namespaces)
+        return await self.index.search(Query(tenant, text, ("pad",), namespace_filter, tag_filter, limit, mode))
 
     # -- idle pads -----------------------------------------------------------------------------------------------------------
 
-    def _sweep_if_wanted(self) -> None:
+    def _start_sweeping(self) -> None:
+        """Start the task that deletes idle pads, if the policy asks for it and it does not run."""
         if self._policy.eviction == "preempt" and (self._sweeping is None or self._sweeping.done()):
-            self._sweeping = asyncio.ensure_future(self._sweep())
+            self._sweeping = asyncio.ensure_future(self._keep_sweeping())
 
-    async def _sweep(self) -> None:
+    async def _keep_sweeping(self) -> None:
         while True:
             await asyncio.sleep(self._policy.preempt_interval)
             await self.sweep_once()
 
     async def sweep_once(self) -> int:
-        """Delete the pads of everyone that nobody has used for long. How many went."""
+        """Delete the pads of all tenants that were not used for long. Returns how many were deleted."""
         await self._uses.write()
         oldest = self._now() - int(self._policy.preempt_age * 1e6)
 
@@ -388,15 +392,15 @@ class Pads:
             return keys
 
         try:
-            gone = await self._database.write(work)
+            deleted = await self._database.write(work)
         except CellwrightError as error:
             log.warning("pad_sweep_failed", extra=event_keys(error=error.code))
             return 0
-        for key in gone:
-            self._tell_evicted(key, "preempt")
-        return len(gone)
+        for key in deleted:
+            self._announce_eviction(key, "preempt")
+        return len(deleted)
 
-    def _tell_evicted(self, key: NotebookKey, policy: str) -> None:
+    def _announce_eviction(self, key: NotebookKey, policy: str) -> None:
         log.info("pad_evicted", extra=event_keys(pad=key.id, principal=key.owner, policy=policy))
         self.watched.replaced(key)
 
@@ -404,7 +408,7 @@ class Pads:
         return int(self._clock() * 1e6)
 
     async def close(self) -> None:
-        """Write what is not written yet; stop what runs beside."""
+        """Stop the sweeping and write the uses that are not written yet."""
         if self._sweeping is not None:
             self._sweeping.cancel()
             await asyncio.gather(self._sweeping, return_exceptions=True)

@@ -43,7 +43,7 @@ class PadShelf:
         return address.startswith(PREFIX)
 
     def takes(self, address: str) -> bool:
-        """A part of a pad, as resources name it (`md`, `cells/ID`), is read as all of it; nothing can be written to a part."""
+        """Whether it can be written to. An address of a part (`md`, `cells/ID`) reads the whole pad, but nothing is written to a part."""
         return self.has(address) and not _split(address)[1]
 
     def keeps(self, address: str) -> bool:
@@ -64,39 +64,39 @@ class PadShelf:
     # -- finding -------------------------------------------------------------------------------------------------------------
 
     def collection(self, call: Call) -> None:
-        """Pads are in the index from the transaction on that writes them."""
+        """Nothing to collect: the transaction that writes a pad also writes its entries in the index."""
         del call
 
-    async def address(self, found: Reading) -> Address:
-        pad = f"{PREFIX}{found.place.id}"
-        return Address(f"{pad}/cells/{found.part}" if found.part else pad, f"{pad}/md", cell_id=cell_of(found.part))
+    async def address(self, reading: Reading) -> Address:
+        pad, part = f"{PREFIX}{reading.place.id}", reading.part
+        return Address(f"{pad}/cells/{part}" if part else pad, f"{pad}/md", cell_id=cell_of(part))
 
     # -- looking -------------------------------------------------------------------------------------------------------------
 
     async def cards(self, call: Call) -> tuple[Sequence[Card], bool]:
         owner = call.principal.id
         page = await self._pads.page(owner, (), (), MOST_LISTED, None)
-        tags = await self._tags(owner)
+        tags = await self._tags_by_pad(owner)
         cards: list[Card] = []
-        for item, cursor in zip(page.items, page.cursors, strict=True):
-            pad = item["scratch_id"]
+        for entry, cursor in zip(page.items, page.cursors, strict=True):
+            pad_id = entry["scratch_id"]
             # A cursor begins with the time of the last change, by which the list is ordered.
             changed = moment(int(cursor.partition(".")[0]))
-            title = clean(item["title"] or pad).text[:LONGEST_TITLE]
-            namespace = clean(item["namespace"] or "").text
-            cards.append(Card("pad", uri_of(pad), title, namespace, tuple(tags.get(pad, ())), changed))
+            title = clean(entry["title"] or pad_id).text[:LONGEST_TITLE]
+            namespace = clean(entry["namespace"] or "").text
+            cards.append(Card("pad", uri_of(pad_id), title, namespace, tuple(tags.get(pad_id, ())), changed))
         return cards, page.next is not None
 
-    async def _tags(self, owner: str) -> dict[str, list[str]]:
+    async def _tags_by_pad(self, owner: str) -> dict[str, list[str]]:
         tags: dict[str, list[str]] = {}
         for tag in (await self._pads.tags(owner, ()))[0][:MOST_TAGS]:
-            for item in (await self._pads.page(owner, (), (tag,), MOST_LISTED, None)).items:
-                tags.setdefault(item["scratch_id"], []).append(clean(tag).text)
+            for entry in (await self._pads.page(owner, (), (tag,), MOST_LISTED, None)).items:
+                tags.setdefault(entry["scratch_id"], []).append(clean(tag).text)
         return tags
 
     @asynccontextmanager
     async def hold(self, call: Call, uri: str) -> AsyncGenerator[HeldRow]:
-        # What nobody watches is not announced.
+        # Changes are announced only for pads that are watched.
         async with self._pads.watched.holding(call.principal.id, uri):
             yield HeldRow()
 
@@ -111,10 +111,10 @@ class PadShelf:
         pad_id, _ = _split(address)
         view = await self._pads.read(call.principal.id, pad_id)
         schemas = await self._pads.schemas(call.principal.id, pad_id)
-        lost = [f"the pad's {counted(len(schemas), 'shared schema')}"] if schemas else []
+        losses = [f"the pad's {counted(len(schemas), 'shared schema')}"] if schemas else []
         checked = sum(1 for cell in view.cells if cell.check.schema is not None or cell.check.on_write)
-        lost += [f"how the pad validates {counted(checked, 'cell')}"] if checked else []
-        return Taken(notebook_of(view.pad, view.cells), f"{PREFIX}{view.pad.id}", tuple(lost))
+        losses += [f"how the pad validates {counted(checked, 'cell')}"] if checked else []
+        return Taken(notebook_of(view.pad, view.cells), f"{PREFIX}{view.pad.id}", tuple(losses))
 
     async def write(self, call: Call, address: str, notebook: Notebook, *, over: bool = False) -> Put:
         """A pad of the caller, new or reset. Its earlier versions stay."""
@@ -123,35 +123,35 @@ class PadShelf:
         create = self._pads.create if over else self._pads.create_new
         try:
             created = await create(owner, address.removeprefix(PREFIX) or None, metadata, _with_ids(drafts, notebook))
-        except Conflict as taken:
-            raise Conflict(taken.message, hint=OVERWRITE_HINT, details=taken.details) from taken
+        except Conflict as conflict:
+            raise Conflict(conflict.message, hint=OVERWRITE_HINT, details=conflict.details) from conflict
         view = await self._pads.read(owner, created.view.pad.id)
-        lost = await asyncio.to_thread(difference, notebook, notebook_of(view.pad, view.cells), "a pad")
+        differences = await asyncio.to_thread(difference, notebook, notebook_of(view.pad, view.cells), "a pad")
         uri = f"{PREFIX}{view.pad.id}"
-        evicted = [f"the pad {pad} went to make room" for pad in created.evicted]
-        return Put(uri, uri, tuple(reported_losses((), lost)), tuple(evicted))
+        evicted = [f"the pad {pad_id} went to make room" for pad_id in created.evicted]
+        return Put(uri, uri, tuple(reported_losses((), differences)), tuple(evicted))
 
 
 def _split(address: str) -> tuple[str, str]:
-    """The id of the pad, and the part of it that is meant."""
+    """The id of the pad, and the part of it that the address names."""
     pad_id, _, part = address.removeprefix(PREFIX).partition("/")
     return pad_id, part
 
 
 def _with_ids(drafts: Sequence[PadCellDraft], notebook: Notebook) -> list[PadCellDraft]:
-    """Each cell under the id it had, where a pad can have it: what refers to it goes on to do so."""
-    seen: set[str] = set()
-    named: list[PadCellDraft] = []
+    """The drafts with the ids of the notebook's cells, where a pad can have them, so that references to cells stay valid."""
+    cell_ids: set[str] = set()
+    with_ids: list[PadCellDraft] = []
     for draft, cell in zip(drafts, notebook.cells, strict=True):
-        good = ID.fullmatch(cell.id) is not None and cell.id not in seen
-        seen.add(cell.id)
-        named.append(replace(draft, cell_id=cell.id) if good else draft)
-    return named
+        usable = ID.fullmatch(cell.id) is not None and cell.id not in cell_ids
+        cell_ids.add(cell.id)
+        with_ids.append(replace(draft, cell_id=cell.id) if usable else draft)
+    return with_ids
 
 
 def _sheet(view: PadView) -> StoredSheet:
     about = view.pad.about
-    shown: JsonObject = {
+    head: JsonObject = {
         "kind": "pad",
         "title": clean(about.title or view.pad.id).text,
         "path": clean(about.namespace or "").text,
@@ -162,14 +162,14 @@ def _sheet(view: PadView) -> StoredSheet:
         "live": False,
         "saved": moment(view.pad.updated),
     }
-    return StoredSheet(shown, [_shown(cell) for cell in view.cells], [cell.id for cell in view.cells])
+    return StoredSheet(head, [_cell_json(cell) for cell in view.cells], [cell.id for cell in view.cells])
 
 
-def _shown(cell: Cell) -> JsonObject:
+def _cell_json(cell: Cell) -> JsonObject:
     language = language_named(cell.language)
     notes = [f"validation: {cell.check.status}"] if cell.check.status else []
     notes += [f"tags: {', '.join(clean(tag).text for tag in cell.tags)}"] if cell.tags else []
-    shown: JsonObject = {
+    cell_json: JsonObject = {
         "kind": "markdown" if language in {"markdown", "md"} else "code",
         "language": clean(language).text,
         "source": cut_for_people(cell.source, MOST_SOURCE)[0],
@@ -178,4 +178,4 @@ def _shown(cell: Cell) -> JsonObject:
         "revision": revision_of(cell.source),
         "outputs": [],
     }
-    return {**shown, "notes": notes} if notes else shown
+    return {**cell_json, "notes": notes} if notes else cell_json

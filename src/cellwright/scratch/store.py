@@ -1,4 +1,4 @@
-"""Pads in the database: each function is the work of one transaction, so it happens whole or not at all."""
+"""Pads in the database. Each method is the work of one transaction, so it is done as a whole or not at all."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -33,14 +33,14 @@ from cellwright.scratch.model import (
     no_pad,
 )
 from cellwright.scratch.rows import CELLS
-from cellwright.scratch.weight import weigh
+from cellwright.scratch.weight import add_bytes
 from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Transaction
 from cellwright.storage.search.port import Entry, Key, SearchIndex
 
 KIND = "pad"
-ASKED_SINGLY = 500
-"""Of more ids than this all cells are read: each id is a variable of the statement, and engines limit those."""
+MOST_IDS_IN_QUERY = 500
+"""For more ids than this all cells are read: each id is a parameter of the statement, and engines limit those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class CreatedPad:
 
 @dataclass(frozen=True, slots=True)
 class PadStore:
-    """What the transactions share: where entries for search go, and what one tenant may keep."""
+    """What the transactions share: the search index and the limits of a tenant."""
 
     index: SearchIndex
     limits: PadLimits
@@ -71,7 +71,7 @@ class PadStore:
         schemas: Sequence[SharedSchema],
         now: int,
     ) -> CreatedPad:
-        """A new pad, or an existing one reset to this."""
+        """Create a pad, or reset an existing one."""
         old = rows.read_pad(tx, key)
         before = state_of(tx, key, old) if old is not None else None
         evicted = [] if old is not None else self._make_room(tx, key.owner)
@@ -84,13 +84,12 @@ class PadStore:
             len(cells),
         )
         self._replace_all(tx, key, pad, cells, schemas)
-        more, recorded = bytes_of_state((about, cells, schemas)), 0
-        if before is not None:
-            more -= bytes_of_state(before)
-            recorded = record(tx, key, pad.version, now, PadChange("reset", Undo.whole(before)))
-        else:
+        size = bytes_of_state((about, cells, schemas))
+        if before is None:
             uses.begin(tx, key, now)
-        self._kept(tx, key, more, recorded)
+            add_bytes(tx, key, size, 0, self.limits)
+        else:
+            self._record(tx, key, pad, PadChange("reset", Undo.whole(before)), size - bytes_of_state(before))
         return CreatedPad(pad, list(cells), old is not None, evicted)
 
     def create_new(
@@ -102,7 +101,7 @@ class PadStore:
         schemas: Sequence[SharedSchema],
         now: int,
     ) -> CreatedPad:
-        """A new pad; Conflict if there is one of this id."""
+        """Create a pad; Conflict if there is one of this id."""
         if rows.read_pad(tx, key) is not None:
             raise Conflict(f"there is a pad {key.id!r} already", hint="leave scratch_id out, or delete that pad first")
         return self.create(tx, key, about, cells, schemas, now)
@@ -121,7 +120,7 @@ class PadStore:
         self.index.put(tx, [_pad_entry(key, pad), *(_cell_entry(key, pad, cell) for cell in cells)])
 
     def _make_room(self, tx: Transaction, tenant: str) -> list[str]:
-        """Count one more pad of this tenant. At capacity the least recently used ones go, or the create is refused."""
+        """Count one more pad of this tenant. Over the limit, delete the least recently used ones or refuse. Returns the deleted ones."""
         tx.run(
             "INSERT INTO tenants (tenant, pads) VALUES (?, 1) ON CONFLICT (tenant) DO UPDATE SET pads = tenants.pads + 1",
             tenant,
@@ -142,7 +141,7 @@ class PadStore:
         return evicted
 
     def create_namespace(self, tx: Transaction, tenant: str, name: str, now: int) -> bool:
-        """Whether it is new. Refused where that makes too many."""
+        """Create a namespace unless it exists. Returns whether it is new; LimitReached if there are too many."""
         new = tx.run(
             "INSERT INTO namespaces (tenant, name, created) VALUES (?, ?, ?) ON CONFLICT (tenant, name) DO NOTHING",
             tenant,
@@ -164,13 +163,13 @@ class PadStore:
             self.create_namespace(tx, tenant, name, now)
 
     def delete(self, tx: Transaction, key: NotebookKey) -> bool:
-        """Forget the pad with everything that belongs to it. Whether there was one."""
-        gone = tx.row("DELETE FROM pads WHERE tenant = ? AND id = ? RETURNING bytes", key.owner, key.id)
-        if gone is None:
+        """Delete the pad with everything that belongs to it. Returns whether there was one."""
+        deleted = tx.row("DELETE FROM pads WHERE tenant = ? AND id = ? RETURNING bytes", key.owner, key.id)
+        if deleted is None:
             return False
         tx.run("DELETE FROM pad_tags WHERE tenant = ? AND pad = ?", key.owner, key.id)
         tx.run("DELETE FROM pad_uses WHERE tenant = ? AND pad = ?", key.owner, key.id)
-        tx.run("UPDATE tenants SET pads = pads - 1, bytes = bytes - ? WHERE tenant = ?", gone[0], key.owner)
+        tx.run("UPDATE tenants SET pads = pads - 1, bytes = bytes - ? WHERE tenant = ?", deleted[0], key.owner)
         rows.delete_cells(tx, key)
         rows.delete_schemas(tx, key)
         forget_history(tx, key)
@@ -178,47 +177,47 @@ class PadStore:
         return True
 
     def update(self, tx: Transaction, key: NotebookKey, about: PadDraft, now: int) -> Pad:
-        """Other words about the pad; its cells stay."""
-        old = existing(tx, key)
+        """Replace the pad's fields and metadata; its cells stay."""
+        old = require_pad(tx, key)
         pad = replace(old, about=about, updated=now, version=old.version + 1)
         rows.write_pad(tx, key.owner, pad)
         self._ensure_namespace(tx, key.owner, about.namespace, now)
         fields: ChangeSubject = {"fields": changed_fields(old.about, about)}
-        recorded = record(tx, key, pad.version, now, PadChange("update", Undo.about(old), fields))
-        self._kept(tx, key, rows.bytes_of_about(about) - rows.bytes_of_about(old.about), recorded)
-        self._index_again(tx, key, pad)
-        return pad
-
-    def move_namespace(self, tx: Transaction, tenant: str, pads: Sequence[str], name: str, now: int) -> None:
-        """Put pads into another namespace, which is there already."""
-        for pad_id in pads:
-            key = NotebookKey(tenant, pad_id)
-            self.update(tx, key, replace(existing(tx, key).about, namespace=name), now)
-
-    def _index_again(self, tx: Transaction, key: NotebookKey, pad: Pad) -> None:
+        added = rows.bytes_of_about(about) - rows.bytes_of_about(old.about)
+        self._record(tx, key, pad, PadChange("update", Undo.about(old), fields), added)
+        # Entries of cells hold the pad's title, namespace and tags. One cell at a time: together they may be large.
         self.index.put(tx, [_pad_entry(key, pad)])
         for cell_id in CELLS.read_ids(tx, key):
             self.index.put(tx, [_cell_entry(key, pad, cell) for cell in rows.read_cells(tx, key, [cell_id])])
+        return pad
+
+    def move_namespace(self, tx: Transaction, tenant: str, pads: Sequence[str], name: str, now: int) -> None:
+        """Move pads into another namespace, which exists already."""
+        for pad_id in pads:
+            key = NotebookKey(tenant, pad_id)
+            self.update(tx, key, replace(require_pad(tx, key).about, namespace=name), now)
 
     def restore(self, tx: Transaction, key: NotebookKey, version: int, now: int) -> Pad:
         """The pad as it was at an earlier version, as a new version."""
-        old = existing(tx, key)
+        old = require_pad(tx, key)
         before = state_of(tx, key, old)
         after = about, cells, schemas = Undo.state_at(tx, key, before, old.version, version)
         pad = replace(old, about=about, updated=now, version=old.version + 1, cell_count=len(cells))
         self._replace_all(tx, key, pad, cells, schemas)
-        recorded = record(tx, key, pad.version, now, PadChange(f"restore {version}", Undo.whole(before)))
-        self._kept(tx, key, bytes_of_state(after) - bytes_of_state(before), recorded)
+        added = bytes_of_state(after) - bytes_of_state(before)
+        self._record(tx, key, pad, PadChange(f"restore {version}", Undo.whole(before)), added)
         return pad
 
-    def _kept(self, tx: Transaction, key: NotebookKey, more: int, recorded: int) -> None:
-        weigh(tx, key, more, recorded, self.limits)
+    def _record(self, tx: Transaction, key: NotebookKey, pad: Pad, change: PadChange, added: int) -> None:
+        """Write the change that made this version into the history, and count the bytes that were added to the pad."""
+        in_history = record(tx, key, pad.version, pad.updated, change)
+        add_bytes(tx, key, added, in_history, self.limits)
 
     # -- cells ---------------------------------------------------------------------------------------------------------------
 
     def insert(self, tx: Transaction, key: NotebookKey, drafts: Sequence[Cell], index: int | None, now: int) -> Pad:
-        """Put cells in at a position, or at the end. Their own positions are ignored."""
-        old = existing(tx, key)
+        """Insert cells at an index, or at the end. The indexes of the drafts are ignored."""
+        old = require_pad(tx, key)
         start = old.cell_count if index is None else index
         if not 0 <= start <= old.cell_count:
             raise InvalidIndex(
@@ -234,22 +233,23 @@ class PadStore:
         cells = [replace(cell, index=start + offset) for offset, cell in enumerate(drafts)]
         if start < old.cell_count:
             CELLS.shift(tx, key, start, len(cells))
-        taken = rows.insert_cells(tx, key, cells)
-        if taken is not None:
-            raise InvalidId(f"pad {key.id!r} has a cell {taken!r} already", hint="leave cell_id out, one is made")
-        pad = self._changed(tx, key, old, len(cells), now)
+        duplicate_id = rows.insert_cells(tx, key, cells)
+        if duplicate_id is not None:
+            raise InvalidId(
+                f"pad {key.id!r} has a cell {duplicate_id!r} already", hint="leave cell_id out, one is made"
+            )
+        pad = self._next_version(tx, key, old, len(cells), now)
         touched: ChangeSubject = {"cells": [{"cell_id": cell.id, "index": cell.index} for cell in cells]}
-        undo = Undo.removal([cell.id for cell in cells])
-        recorded = record(tx, key, pad.version, now, PadChange("insert", undo, touched))
-        self._kept(tx, key, sum(map(rows.bytes_of_cell, cells)), recorded)
+        change = PadChange("insert", Undo.removal([cell.id for cell in cells]), touched)
+        self._record(tx, key, pad, change, sum(map(rows.bytes_of_cell, cells)))
         self.index.put(tx, [_cell_entry(key, pad, cell) for cell in cells])
         return pad
 
     def replace_cell(
         self, tx: Transaction, key: NotebookKey, cell_id: str, draft: PadCellDraft, new_index: int | None, now: int
     ) -> tuple[Pad, Cell]:
-        """Other content for a cell; metadata and tags that are not given stay. Moved to `new_index` afterwards."""
-        old = existing(tx, key)
+        """Replace a cell's content and move it to `new_index`; metadata, tags and schema that are not given stay."""
+        old = require_pad(tx, key)
         (before,) = self.cells_of(tx, key, [cell_id])
         target = before.index if new_index is None else new_index
         if not 0 <= target < old.cell_count:
@@ -268,52 +268,53 @@ class PadStore:
             check=Check(before.check.schema if draft.json_schema is None else draft.json_schema, draft.validate),
         )
         rows.replace_cell(tx, key, before, after)
-        pad = self._changed(tx, key, old, 0, now)
+        pad = self._next_version(tx, key, old, 0, now)
         touched: ChangeSubject = {"cells": [moved_cell(before, after)]}
-        recorded = record(tx, key, pad.version, now, PadChange("replace", Undo.replacement(before), touched))
-        self._kept(tx, key, rows.bytes_of_cell(after) - rows.bytes_of_cell(before), recorded)
+        added = rows.bytes_of_cell(after) - rows.bytes_of_cell(before)
+        self._record(tx, key, pad, PadChange("replace", Undo.replacement(before), touched), added)
         self.index.put(tx, [_cell_entry(key, pad, after)])
         return pad, after
 
     def delete_cell(self, tx: Transaction, key: NotebookKey, cell_id: str, now: int) -> tuple[Pad, Cell]:
-        """The pad without the cell, and the cell."""
-        old = existing(tx, key)
+        """Delete a cell. Returns the pad without the cell, and the cell."""
+        old = require_pad(tx, key)
         (before,) = self.cells_of(tx, key, [cell_id])
         CELLS.take_out(tx, key, before)
         rows.delete_tags(tx, key, cell_id)
-        pad = self._changed(tx, key, old, -1, now)
+        pad = self._next_version(tx, key, old, -1, now)
         touched: ChangeSubject = {"cells": [moved_cell(before, before)]}
-        recorded = record(tx, key, pad.version, now, PadChange("delete", Undo.replacement(before), touched))
-        self._kept(tx, key, -rows.bytes_of_cell(before), recorded)
+        change = PadChange("delete", Undo.replacement(before), touched)
+        self._record(tx, key, pad, change, -rows.bytes_of_cell(before))
         self.index.remove(tx, key.owner, KIND, key.id, cell_id)
         return pad, before
 
     def cells_of(self, tx: Transaction, key: NotebookKey, ids: Sequence[str]) -> list[Cell]:
-        """These cells, in the order asked for, each once; InvalidId if one is not there."""
-        wanted = list(dict.fromkeys(ids))
-        # What is no id names no cell; an engine may refuse to be asked for it.
-        asked = [cell_id for cell_id in wanted if ID.fullmatch(cell_id)]
-        found = {cell.id: cell for cell in rows.read_cells(tx, key, asked if len(asked) <= ASKED_SINGLY else None)}
-        missing = [cell_id for cell_id in wanted if cell_id not in found]
+        """These cells, in the order of the ids, each once; InvalidId if the pad lacks one."""
+        unique_ids = list(dict.fromkeys(ids))
+        # An engine may refuse a query for a text that cannot be an id, and no cell has such an id.
+        valid_ids = [cell_id for cell_id in unique_ids if ID.fullmatch(cell_id)]
+        cells = rows.read_cells(tx, key, valid_ids if len(valid_ids) <= MOST_IDS_IN_QUERY else None)
+        by_id = {cell.id: cell for cell in cells}
+        missing = [cell_id for cell_id in unique_ids if cell_id not in by_id]
         if missing:
             raise InvalidId(
                 f"pad {key.id!r} has no cell {missing[0][:80]!r}",
                 hint="scratch_list_cells shows its cells",
                 details={"cell_ids": missing[:20]},
             )
-        return [found[cell_id] for cell_id in wanted]
+        return [by_id[cell_id] for cell_id in unique_ids]
 
     def note_status(self, tx: Transaction, key: NotebookKey, statuses: Mapping[str, str], version: int) -> None:
-        """What validation said, unless the pad has changed since it was asked."""
+        """Store the results of validation, unless the pad has changed since this version."""
         row = tx.row("SELECT version FROM pads WHERE tenant = ? AND id = ?", key.owner, key.id)
         if row is None or row[0] != version:
             return
         for cell_id, status in statuses.items():
             CELLS.write_validation(tx, key, cell_id, status)
 
-    def _changed(self, tx: Transaction, key: NotebookKey, old: Pad, more: int, now: int) -> Pad:
-        """The pad's row after its cells changed: version, time and count, in one statement."""
-        pad = replace(old, updated=now, version=old.version + 1, cell_count=old.cell_count + more)
+    def _next_version(self, tx: Transaction, key: NotebookKey, old: Pad, added_cells: int, now: int) -> Pad:
+        """Update the pad's row after a change of its cells or schemas: version, time and number of cells."""
+        pad = replace(old, updated=now, version=old.version + 1, cell_count=old.cell_count + added_cells)
         tx.run(
             "UPDATE pads SET updated = ?, version = ?, cell_count = ? WHERE tenant = ? AND id = ?",
             now,
@@ -327,68 +328,68 @@ class PadStore:
     # -- schemas -------------------------------------------------------------------------------------------------------------
 
     def put_schema(
-        self, tx: Transaction, key: NotebookKey, given: SharedSchema, *, by_id: bool, now: int
+        self, tx: Transaction, key: NotebookKey, draft: SharedSchema, *, by_id: bool, now: int
     ) -> SharedSchema:
-        """A shared schema, new or another version of the one with this id or this name. An update keeps its id.
+        """Add a shared schema, or replace the one with this id or this name. A replaced schema keeps its id.
 
-        One that is named by its id alone keeps its name.
+        It also keeps its name if the draft has only an id.
         """
-        old = existing(tx, key)
-        there = rows.read_schemas(tx, key)
-        same_id = next((schema for schema in there if by_id and schema.id == given.id), None)
-        if same_id is not None and not given.name:
-            given = replace(given, name=same_id.name)
-        given = replace(given, name=given.name or given.id)
-        same_name = next((schema for schema in there if schema.name == given.name), None)
+        old = require_pad(tx, key)
+        schemas = rows.read_schemas(tx, key)
+        same_id = next((schema for schema in schemas if by_id and schema.id == draft.id), None)
+        if same_id is not None and not draft.name:
+            draft = replace(draft, name=same_id.name)
+        draft = replace(draft, name=draft.name or draft.id)
+        same_name = next((schema for schema in schemas if schema.name == draft.name), None)
         if same_id is not None and same_name is not None and same_name.id != same_id.id:
-            raise InvalidArgument(f"pad {key.id!r} has another schema named {given.name!r}", hint="choose another name")
-        meant = same_id or same_name
+            raise InvalidArgument(f"pad {key.id!r} has another schema named {draft.name!r}", hint="choose another name")
+        previous = same_id or same_name
         if by_id and same_id is None and same_name is not None:
             raise InvalidArgument(
-                f"the schema {given.name!r} has the id {same_name.id!r}, not {given.id!r}", hint="leave the id out"
+                f"the schema {draft.name!r} has the id {same_name.id!r}, not {draft.id!r}", hint="leave the id out"
             )
-        if meant is None and self.limits.schemas and len(there) >= self.limits.schemas:
+        if previous is None and self.limits.schemas and len(schemas) >= self.limits.schemas:
             raise LimitReached(
-                f"pad {key.id!r} has {counted(len(there), 'schema')} already, the limit of --scratch-max-schemas",
+                f"pad {key.id!r} has {counted(len(schemas), 'schema')} already, the limit of --scratch-max-schemas",
                 hint="change one of them, delete one with scratch_delete_schema, or use another pad",
                 details={"limit": self.limits.schemas},
             )
-        stored = replace(given, id=meant.id) if meant else given
+        stored = replace(draft, id=previous.id) if previous else draft
         rows.write_schema(tx, key, stored)
-        pad = self._changed(tx, key, old, 0, now)
+        pad = self._next_version(tx, key, old, 0, now)
         touched: ChangeSubject = {"schema": {"id": stored.id, "name": stored.name}}
-        recorded = record(tx, key, pad.version, now, PadChange("schema", Undo.schema(stored.id, meant), touched))
-        self._kept(tx, key, rows.bytes_of_schema(stored) - rows.bytes_of_schema(meant), recorded)
+        added = rows.bytes_of_schema(stored) - rows.bytes_of_schema(previous)
+        self._record(tx, key, pad, PadChange("schema", Undo.schema(stored.id, previous), touched), added)
         return stored
 
-    def delete_schema(self, tx: Transaction, key: NotebookKey, named: str, now: int) -> SharedSchema:
-        old = existing(tx, key)
-        found = schema_named(rows.read_schemas(tx, key), key, named)
-        rows.delete_schemas(tx, key, found.id)
-        pad = self._changed(tx, key, old, 0, now)
-        touched: ChangeSubject = {"schema": {"id": found.id, "name": found.name}}
-        recorded = record(tx, key, pad.version, now, PadChange("schema", Undo.schema(found.id, found), touched))
-        self._kept(tx, key, -rows.bytes_of_schema(found), recorded)
-        return found
+    def delete_schema(self, tx: Transaction, key: NotebookKey, id_or_name: str, now: int) -> SharedSchema:
+        old = require_pad(tx, key)
+        schema = schema_named(rows.read_schemas(tx, key), key, id_or_name)
+        rows.delete_schemas(tx, key, schema.id)
+        pad = self._next_version(tx, key, old, 0, now)
+        touched: ChangeSubject = {"schema": {"id": schema.id, "name": schema.name}}
+        change = PadChange("schema", Undo.schema(schema.id, schema), touched)
+        self._record(tx, key, pad, change, -rows.bytes_of_schema(schema))
+        return schema
 
 
-def existing(tx: Transaction, key: NotebookKey) -> Pad:
+def require_pad(tx: Transaction, key: NotebookKey) -> Pad:
     pad = rows.read_pad(tx, key)
     if pad is None:
         raise no_pad(key.id)
     return pad
 
 
-def schema_named(schemas: Sequence[SharedSchema], key: NotebookKey, named: str) -> SharedSchema:
-    """By id or by name; if none is written so, by id with or without hyphens, in either case."""
-    plain = named.replace("-", "").lower()
+def schema_named(schemas: Sequence[SharedSchema], key: NotebookKey, id_or_name: str) -> SharedSchema:
+    """The schema of this id or name; if there is none, the one whose id differs only in hyphens or case."""
+    plain = id_or_name.replace("-", "").lower()
     for schema in schemas:
-        if named in (schema.id, schema.name):
+        if id_or_name in (schema.id, schema.name):
             return schema
     for schema in schemas:
         if schema.id.replace("-", "").lower() == plain:
             return schema
-    raise NotFound(f"pad {key.id!r} has no schema {named[:80]!r}", hint="scratch_list_schemas shows them")
+    raise NotFound(f"pad {key.id!r} has no schema {id_or_name[:80]!r}", hint="scratch_list_schemas shows them")
 
 
 def new_id() -> str:

@@ -1,4 +1,4 @@
-"""What reading and changing pads give back."""
+"""What reading and changing a pad return."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ class PadView:
     cells: list[Cell]
     cell_tags: list[str]
     schemas: tuple[SharedSchema, ...] = ()
-    """Those that the pad shares, where they were asked for."""
+    """The pad's shared schemas, where they were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenPad:
-    """What a change led to."""
+    """The outcome of a change."""
 
     view: PadView
     touched: frozenset[str] | None = None
@@ -32,16 +32,16 @@ class WrittenPad:
     reset: bool = False
     evicted: tuple[str, ...] = ()
     deleted: Cell | None = None
-    """The cell that is not there any more."""
+    """The cell that was deleted."""
 
 
-def union(tags: Iterable[Sequence[str]]) -> list[str]:
+def union(tags_of_cells: Iterable[Sequence[str]]) -> list[str]:
     """Every tag of any cell."""
-    return sorted({tag for some in tags for tag in some})
+    return sorted({tag for tags in tags_of_cells for tag in tags})
 
 
-class PadWords(TypedDict):
-    """What a pad's metadata says in its own fields."""
+class AboutFields(TypedDict):
+    """The parts of a pad's metadata that have fields of their own."""
 
     title: str | None
     description: str | None
@@ -50,7 +50,7 @@ class PadWords(TypedDict):
     tags: list[str]
 
 
-def canonical(about: PadDraft) -> PadWords:
+def canonical(about: PadDraft) -> AboutFields:
     return {
         "title": about.title,
         "description": about.description,

@@ -1,4 +1,4 @@
-"""Which resources of pads somebody watches, and telling them. What nobody watches costs a change nothing."""
+"""Which resources of pads are watched by whom, and events for them. A change of a pad that nobody watches costs nothing."""
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
@@ -15,12 +15,12 @@ LIST_URI = f"{SCHEME}://{LIST}"
 
 
 def uri_of(pad_id: str) -> str:
-    """The pad's resource. One named `list` has a slash at its end; without it this is the list of pads."""
+    """The URI of a pad. That of a pad named `list` ends in a slash, because without it the URI is the list of pads."""
     return f"{SCHEME}://{pad_id}/" if pad_id == LIST else f"{SCHEME}://{pad_id}"
 
 
-def parts(uri: str) -> tuple[str | None, list[str]]:
-    """The pad that a URI is about, None for the list of them, and which part of it."""
+def split_uri(uri: str) -> tuple[str | None, list[str]]:
+    """The id of the pad that a URI names, None for the list of pads, and the segments that name a part of the pad."""
     if uri == LIST_URI:
         return None, []
     pad_id, *rest = uri.removeprefix(f"{SCHEME}://").split("/")
@@ -30,7 +30,7 @@ def parts(uri: str) -> tuple[str | None, list[str]]:
 
 
 class Watched:
-    """Everything watched, by whose pad it is of."""
+    """The URIs that are watched, by tenant and pad."""
 
     def __init__(self, changes: Changes) -> None:
         self._changes = changes
@@ -38,34 +38,34 @@ class Watched:
 
     @asynccontextmanager
     async def holding(self, tenant: str, uri: str) -> AsyncGenerator[None]:
-        """This caller is told of changes of `uri` for as long as the block runs."""
-        about = (tenant, parts(uri)[0])
-        self._uris.setdefault(about, Counter())[uri] += 1
+        """Changes of `uri` are announced to this tenant for as long as the block runs."""
+        pad = (tenant, split_uri(uri)[0])
+        self._uris.setdefault(pad, Counter())[uri] += 1
         try:
             yield
         finally:
-            left = self._uris[about]
-            left[uri] -= 1
-            if not left[uri]:
-                del left[uri]
-            if not left:
-                del self._uris[about]
+            uris = self._uris[pad]
+            uris[uri] -= 1
+            if not uris[uri]:
+                del uris[uri]
+            if not uris:
+                del self._uris[pad]
 
     def changed(self, key: NotebookKey, cell: str | None = None) -> None:
-        """Tell that the pad has changed, in every format, and this cell of it."""
-        self._tell(key, lambda rest: rest[:1] != ["cells"] or rest[1:] == [cell])
+        """Announce that the pad has changed, in every format, and this cell of it."""
+        self._publish(key, lambda rest: rest[:1] != ["cells"] or rest[1:] == [cell])
 
     def replaced(self, key: NotebookKey) -> None:
-        """Tell that nothing of the pad is as it was: it was reset, restored, or is gone."""
-        self._tell(key, lambda _: True)
+        """Announce that the whole pad has changed: it was created, reset, restored or deleted."""
+        self._publish(key, lambda _: True)
         self.listed(key.owner)
 
     def listed(self, tenant: str) -> None:
-        """Tell that the list of resources is another one."""
+        """Announce that the list of resources has changed."""
         self._changes.publish(ResourceListChanged(tenant))
 
-    def _tell(self, key: NotebookKey, concerned: Callable[[list[str]], bool]) -> None:
-        # The list shows how many cells each pad has and which changed last: it changes with every pad.
+    def _publish(self, key: NotebookKey, is_affected: Callable[[list[str]], bool]) -> None:
+        # The list shows the number of cells and the order of changes, so it changes with every pad.
         for uri in (*self._uris.get((key.owner, None), ()), *self._uris.get((key.owner, key.id), ())):
-            if concerned(parts(uri)[1]):
+            if is_affected(split_uri(uri)[1]):
                 self._changes.publish(ResourceUpdated(uri, principal_id=key.owner))

@@ -1,4 +1,4 @@
-"""What the scratch tools share: the cell as callers give it, and pads as replies show them."""
+"""What the scratch tools share: cells as callers give them, and pads as replies show them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from cellwright.scratch.views import PadView, WrittenPad, canonical
 SCHEMA_TOKENS = 1_500
 PREVIEW = 80
 LIKELY_CHARACTERS = 6
-"""A text of more characters than this for each token will not fit; it is not worth a try."""
+"""Text with more characters per token than this is not estimated: it will not fit."""
 
 PadId = Annotated[str, Field(description="A-Z a-z 0-9 _ -")]
 Tags = Annotated[list[str] | None, Field(description="any of these")]
@@ -49,7 +49,7 @@ class CellInput:
 
 
 class CellOutline(TypedDict):
-    """Which cell it is, and what is said about it; never its content."""
+    """A cell's id, place and attributes, without its content."""
 
     cell_id: str
     index: int
@@ -66,13 +66,13 @@ class CellPreview(CellOutline):
 
 
 class CellAround(CellOutline):
-    """A cell as reading shows it, but for its content."""
+    """A cell as reading shows it, without its content."""
 
     json_schema: NotRequired[JsonObject | str | bool]
 
 
 class CellText(CellAround):
-    """A cell with its content; where that is too long, its beginning, and where all of it is."""
+    """A cell with its content; content that is too long is cut, with the URI of the whole."""
 
     content: str
     content_characters: NotRequired[int]
@@ -103,7 +103,7 @@ MAY_BE_EMPTY: tuple[Literal["title", "description", "summary", "namespace", "tag
     "tags",
     "cell_tags",
 )
-"""Of a pad's head."""
+"""The keys of a `PadHead` that `pad_lines` leaves out when they are empty."""
 
 
 class PadOutline(PadHead):
@@ -135,32 +135,32 @@ class PadWritten(TypedDict):
 
 
 class SchemaEntry(TypedDict):
-    """A shared schema as `metadata.schemas` holds it under its name, when read and when given."""
+    """A shared schema as it stands in `metadata.schemas` under its name, in replies and in arguments."""
 
     id: str
     description: str
     schema: JsonObject
 
 
-def written(result: WrittenPad, tokens: int = PAGE_TOKENS) -> PadWritten:
-    """The reply to a change: what was touched and where it is now, never content.
+def change_reply(result: WrittenPad, tokens: int = PAGE_TOKENS) -> PadWritten:
+    """The reply to a change: the cells that were touched and their indexes, without content.
 
-    A change of the whole pad shows all of it, as far as `tokens` go; `cells_left_out` counts the cells that are not shown.
+    A change of the whole pad shows all cells that fit into `tokens`; `cells_left_out` counts the others.
     """
     view, touched = result.view, result.touched
     whole = touched is None or not (touched or result.deleted)
     head = pad_json(view) if whole else pad_lines(view)
     cells = [structure(cell) if touched is None or cell.id in touched else outline(cell) for cell in view.cells]
-    shown: PadOutline = {**head, "cells": fitting(cells, tokens)}
-    if len(shown["cells"]) < view.pad.cell_count:
-        shown["cells_left_out"] = view.pad.cell_count - len(shown["cells"])
-    reply: PadWritten = {"ok": True, "scratchpad": shown}
+    pad: PadOutline = {**head, "cells": fitting(cells, tokens)}
+    if len(pad["cells"]) < view.pad.cell_count:
+        pad["cells_left_out"] = view.pad.cell_count - len(pad["cells"])
+    reply: PadWritten = {"ok": True, "scratchpad": pad}
     if result.deleted is not None:
         reply["deleted_cell"] = {"cell_id": result.deleted.id, "index": result.deleted.index}
     if result.validation is not None:
-        places = {cell.id: cell.index for cell in view.cells}
-        checked = written_validation([(places.get(one.cell_id), one) for one in result.validation])
-        reply = {**reply, **checked}
+        indexes = {cell.id: cell.index for cell in view.cells}
+        placed = [(indexes.get(validation.cell_id), validation) for validation in result.validation]
+        reply = {**reply, **written_validation(placed)}
     if result.reset:
         reply["reset"] = True
         reply["note"] = (
@@ -172,30 +172,30 @@ def written(result: WrittenPad, tokens: int = PAGE_TOKENS) -> PadWritten:
 
 
 def pad_json(view: PadView, *, with_metadata: bool = True, schema_tokens: int = SCHEMA_TOKENS) -> PadHead:
-    """A pad without its cells. What it says about itself stands in fields of its own and, as the caller gave it, in `metadata`."""
+    """A pad without its cells. Its fields stand at the top and, as the caller gave them, in `metadata`."""
     about = view.pad.about
-    shown = _head(view)
+    head = _head(view)
     if not with_metadata:
-        return shown
-    said = {name: value for name, value in canonical(about).items() if value is not None}
-    metadata: JsonObject = {**about.metadata, **said, "cell_tags": list(view.cell_tags)}
-    shown["metadata"] = metadata
-    named = [{"name": schema.name, **schema_entry(schema)} for schema in view.schemas]
-    schemas = view.schemas[: len(fitting(named, schema_tokens, least=0))]
+        return head
+    fields = {name: value for name, value in canonical(about).items() if value is not None}
+    metadata: JsonObject = {**about.metadata, **fields, "cell_tags": list(view.cell_tags)}
+    head["metadata"] = metadata
+    entries = [{"name": schema.name, **schema_entry(schema)} for schema in view.schemas]
+    schemas = view.schemas[: len(fitting(entries, schema_tokens, least=0))]
     if schemas:
         metadata["schemas"] = {schema.name: schema_entry(schema) for schema in schemas}
     if len(schemas) < len(view.schemas):
-        shown["schemas_left_out"] = len(view.schemas) - len(schemas)
-    return shown
+        head["schemas_left_out"] = len(view.schemas) - len(schemas)
+    return head
 
 
 def pad_lines(view: PadView) -> PadHead:
-    """A pad in few words, for a change of its cells: what it says about itself once, and nothing that is empty."""
-    shown = _head(view)
+    """A short head, for the reply to a change of cells: each field once, and none that is empty."""
+    head = _head(view)
     for name in MAY_BE_EMPTY:
-        if not shown.get(name):
-            shown.pop(name, None)
-    return shown
+        if not head.get(name):
+            head.pop(name, None)
+    return head
 
 
 def _head(view: PadView) -> PadHead:
@@ -210,28 +210,28 @@ def _head(view: PadView) -> PadHead:
 
 
 def outline(cell: Cell) -> CellOutline:
-    """Which cell it is: enough to name it."""
+    """Enough of a cell to name it."""
     return {"cell_id": cell.id, "index": cell.index, "language": cell.language, "type": kind(cell)}
 
 
 def structure(cell: Cell) -> CellOutline:
     """A cell without its content."""
-    shown = outline(cell)
+    attributes = outline(cell)
     if cell.tags:
-        shown["tags"] = list(cell.tags)
+        attributes["tags"] = list(cell.tags)
     if cell.metadata:
-        shown["metadata"] = cell.metadata
+        attributes["metadata"] = cell.metadata
     if cell.check.status is not None:
-        shown["validation"] = cell.check.status
-    return shown
+        attributes["validation"] = cell.check.status
+    return attributes
 
 
 def read_structure(cell: Cell) -> CellOutline:
-    """A cell without its content, as reading shows it: its tags are those of its metadata too."""
-    shown = structure(cell)
+    """A cell without its content, as reading shows it: its tags stand in its metadata too."""
+    attributes = structure(cell)
     if cell.tags:
-        shown["metadata"] = {**cell.metadata, "tags": list(cell.tags)}
-    return shown
+        attributes["metadata"] = {**cell.metadata, "tags": list(cell.tags)}
+    return attributes
 
 
 def kind(cell: Cell) -> Literal["markdown", "text", "code"]:
@@ -244,51 +244,50 @@ def kind(cell: Cell) -> Literal["markdown", "text", "code"]:
             return "code"
 
 
-def listed(cell: Cell) -> CellPreview:
-    preview = cell.source[:PREVIEW]
-    return {**read_structure(cell), "preview": preview, "characters": len(cell.source)}
+def preview(cell: Cell) -> CellPreview:
+    return {**read_structure(cell), "preview": cell.source[:PREVIEW], "characters": len(cell.source)}
 
 
 def read_page(view: PadView, offset: int, tokens: int) -> tuple[list[CellText], int | None]:
-    """Cells with their content as far as a reply goes, and where the rest begins."""
-    whole = _all_at_once(view.cells[offset:], tokens)
-    if whole is not None:
-        return whole, None
-    shown: list[CellText] = []
-    left = tokens
+    """As many cells with their content as fit into a reply, and the offset of the next one."""
+    all_cells = _all_at_once(view.cells[offset:], tokens)
+    if all_cells is not None:
+        return all_cells, None
+    page: list[CellText] = []
+    tokens_left = tokens
     for position, cell in enumerate(view.cells[offset:], offset):
         around = cost_of(_around(cell))
         cost = around + estimate_tokens(cell.source)
-        if shown and cost > left:
-            return shown, position
-        shown.append(_with_content(cell, view.pad.id, max(left - around, 1)))
-        left -= cost
-        if left <= 0 and position + 1 < len(view.cells):
-            return shown, position + 1
-    return shown, None
+        if page and cost > tokens_left:
+            return page, position
+        page.append(_with_content(cell, view.pad.id, max(tokens_left - around, 1)))
+        tokens_left -= cost
+        if tokens_left <= 0 and position + 1 < len(view.cells):
+            return page, position + 1
+    return page, None
 
 
 def _all_at_once(cells: Sequence[Cell], tokens: int) -> list[CellText] | None:
-    """All of them if they fit: one estimate of the whole is far cheaper than one for each."""
+    """All cells if they fit, else None: one estimate of the whole is far cheaper than one for each cell."""
     if len(cells) > tokens or sum(len(cell.source) for cell in cells) > tokens * LIKELY_CHARACTERS:
         return None
-    shown: list[CellText] = [{**_around(cell), "content": cell.source} for cell in cells]
-    return shown if cost_of(shown) <= tokens else None
+    texts: list[CellText] = [{**_around(cell), "content": cell.source} for cell in cells]
+    return texts if cost_of(texts) <= tokens else None
 
 
 def _around(cell: Cell) -> CellAround:
-    shown: CellAround = {**read_structure(cell)}
+    around: CellAround = {**read_structure(cell)}
     if cell.check.schema is not None:
-        shown["json_schema"] = cell.check.schema
-    return shown
+        around["json_schema"] = cell.check.schema
+    return around
 
 
 def _with_content(cell: Cell, pad_id: str, tokens: int) -> CellText:
-    shown = _around(cell)
+    around = _around(cell)
     if estimate_tokens(cell.source) <= tokens:
-        return {**shown, "content": cell.source}
+        return {**around, "content": cell.source}
     return {
-        **shown,
+        **around,
         "content": cut(cell.source, tokens).text,
         "content_characters": len(cell.source),
         "content_uri": f"scratchpad://{pad_id}/cells/{cell.id}",

@@ -1,4 +1,4 @@
-"""How much one reply holds. The scratch tools give long lists in pages of their own: nothing is cut out of the middle of one."""
+"""How much one reply holds. The scratch tools return long lists in pages, so that no list is cut in its middle."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
@@ -12,16 +12,17 @@ PAGE_TOKENS = 4_500
 
 
 def fitting(items: Sequence[Item], tokens: int = PAGE_TOKENS, *, least: int = 1) -> list[Item]:
-    """The first of these, as many as one reply holds, at least so many: what is left out must come on the next page."""
+    """As many of the first items as one reply holds, but at least `least`: the next page begins after them."""
     if cost_of(items) <= tokens:
         return list(items)
-    left = tokens
+    tokens_left = tokens
     for count, item in enumerate(items):
-        left -= cost_of(item)
-        if left < 0:
+        tokens_left -= cost_of(item)
+        if tokens_left < 0:
             return list(items[: max(count, least)])
     return list(items)
 
 
-def cost_of(shown: Mapping[str, object] | Sequence[Mapping[str, object]]) -> int:
-    return estimate_tokens(to_json(shown).decode())
+def cost_of(items: Mapping[str, object] | Sequence[Mapping[str, object]]) -> int:
+    """The tokens of one item or of a list of them, as JSON."""
+    return estimate_tokens(to_json(items).decode())

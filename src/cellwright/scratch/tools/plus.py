@@ -12,19 +12,19 @@ from cellwright.scratch.conversion import drafts_of, not_in_a_notebook, notebook
 from cellwright.scratch.history import ChangeSubject, PadVersion, SchemaName
 from cellwright.scratch.model import failure
 from cellwright.scratch.service import Pads
-from cellwright.scratch.tools.common import CellInput, PadId, PadOutline, PadWritten, written
+from cellwright.scratch.tools.common import CellInput, PadId, PadOutline, PadWritten, change_reply
 
 Format = Literal["ipynb", "srcmd", "md", "json"]
 
 
 async def scratch_insert_cell(pads: Pads, call: Call, scratch_id: PadId, index: int, cell: CellInput) -> PadWritten:
     """Insert a cell at a position; -1 appends."""
-    return written(await pads.insert(call.principal.id, scratch_id, cell.draft(), None if index == -1 else index))
+    return change_reply(await pads.insert(call.principal.id, scratch_id, cell.draft(), None if index == -1 else index))
 
 
 async def scratch_delete_cell(pads: Pads, call: Call, scratch_id: PadId, cell_id: str) -> PadWritten:
     """Delete a cell. scratch_history can bring it back."""
-    return written(await pads.delete_cell(call.principal.id, scratch_id, cell_id))
+    return change_reply(await pads.delete_cell(call.principal.id, scratch_id, cell_id))
 
 
 async def scratch_update(
@@ -36,7 +36,7 @@ async def scratch_update(
     ],
 ) -> PadWritten:
     """Change what is said about a pad; what is not given stays."""
-    return written(await pads.update(call.principal.id, scratch_id, metadata))
+    return change_reply(await pads.update(call.principal.id, scratch_id, metadata))
 
 
 class SchemaDeletion(TypedDict):
@@ -47,8 +47,8 @@ class SchemaDeletion(TypedDict):
 
 async def scratch_delete_schema(pads: Pads, call: Call, scratch_id: PadId, schema_id: str) -> SchemaDeletion:
     """Delete a shared schema, by id or name."""
-    gone = await pads.delete_schema(call.principal.id, scratch_id, schema_id)
-    return {"ok": True, "deleted": True, "schema": {"id": gone.id, "name": gone.name}}
+    deleted = await pads.delete_schema(call.principal.id, scratch_id, schema_id)
+    return {"ok": True, "deleted": True, "schema": {"id": deleted.id, "name": deleted.name}}
 
 
 class PadHistory(ChangeSubject):
@@ -76,7 +76,7 @@ async def scratch_history(
     if restore is not None and diff is not None:
         raise InvalidArgument("restore and diff are two questions", hint="look with diff first, then restore")
     if restore is not None:
-        restored = written(await pads.restore(call.principal.id, scratch_id, restore))
+        restored = change_reply(await pads.restore(call.principal.id, scratch_id, restore))
         return {"ok": True, "scratchpad": restored["scratchpad"]}
     if diff is not None:
         return {"ok": True, "scratch_id": scratch_id, **await pads.change(call.principal.id, scratch_id, diff)}
@@ -102,11 +102,11 @@ async def scratch_export(
 ) -> PadFile:
     """A pad as a notebook file; `losses` says what the format cannot hold."""
     view = await pads.read(call.principal.id, scratch_id)
-    made = await pads.conversions.write(notebook_of(view.pad, view.cells), format, call.principal.id)
+    file = await pads.conversions.write(notebook_of(view.pad, view.cells), format, call.principal.id)
     schemas = await pads.schemas(call.principal.id, scratch_id)
-    losses = [*made.losses, *not_in_a_notebook(view.cells, len(schemas))]
+    losses = [*file.losses, *not_in_a_notebook(view.cells, len(schemas))]
     uri = f"scratchpad://{scratch_id}/{format}"
-    return {"ok": True, "format": format, "content": made.text, "losses": losses, "uri": uri}
+    return {"ok": True, "format": format, "content": file.text, "losses": losses, "uri": uri}
 
 
 class ImportedPad(PadWritten):
@@ -122,8 +122,8 @@ async def scratch_import(
 ) -> ImportedPad:
     """A new pad from a notebook file. An existing pad is never overwritten."""
     metadata, drafts, losses = drafts_of(await pads.conversions.read(content, format, call.principal.id))
-    made = await pads.create_new(call.principal.id, scratch_id, metadata, drafts)
-    return {**written(made), "losses": losses}
+    created = await pads.create_new(call.principal.id, scratch_id, metadata, drafts)
+    return {**change_reply(created), "losses": losses}
 
 
 def scratch_plus_toolset(pads: Pads) -> Toolset:

@@ -22,10 +22,10 @@ from cellwright.scratch.tools.common import (
     PadText,
     PadWritten,
     Tags,
-    listed,
+    change_reply,
     pad_json,
+    preview,
     read_page,
-    written,
 )
 from cellwright.scratch.tools.pages import PAGE_TOKENS, cost_of, fitting
 from cellwright.scratch.tools.validating import ValidationPage, validation_page
@@ -48,9 +48,9 @@ async def scratch_create(
 ) -> Reply[PadWritten]:
     """Create a pad, or reset the one of this id, with its first cells."""
     drafts = [cell.draft() for cell in cells or ()]
-    made = await pads.create(call.principal.id, scratch_id, metadata or {}, drafts)
-    # Whoever made many cells needs their ids.
-    return Reply(written(made, CREATED_TOKENS), max_tokens=MAX_TOKENS)
+    created = await pads.create(call.principal.id, scratch_id, metadata or {}, drafts)
+    # A caller that created many cells needs their ids.
+    return Reply(change_reply(created, CREATED_TOKENS), max_tokens=MAX_TOKENS)
 
 
 class PadReading(TypedDict):
@@ -80,24 +80,24 @@ async def scratch_read(
     )
     head = pad_json(view, with_metadata=include_metadata)
     metadata = head.get("metadata", {})
-    schemas = cost_of(metadata["schemas"]) if "schemas" in metadata else 0
-    cells, following = read_page(view, offset, PAGE_TOKENS - schemas)
-    reading: PadReading = {"ok": True, "scratchpad": {**head, "cells": cells}}
+    schema_tokens = cost_of(metadata["schemas"]) if "schemas" in metadata else 0
+    cells, following = read_page(view, offset, PAGE_TOKENS - schema_tokens)
+    reply: PadReading = {"ok": True, "scratchpad": {**head, "cells": cells}}
     if following is not None:
-        reading["next"] = following
-    return reading
+        reply["next"] = following
+    return reply
 
 
 async def scratch_append_cell(pads: Pads, call: Call, scratch_id: PadId, cell: CellInput) -> PadWritten:
     """Append a cell. With validate it is checked as well; it is stored whatever the check says."""
-    return written(await pads.insert(call.principal.id, scratch_id, cell.draft()))
+    return change_reply(await pads.insert(call.principal.id, scratch_id, cell.draft()))
 
 
 async def scratch_replace_cell(
     pads: Pads, call: Call, scratch_id: PadId, cell_id: str, cell: CellInput, new_index: int | None = None
 ) -> PadWritten:
     """Replace a cell's content; metadata and tags that are not given stay. new_index moves it."""
-    return written(await pads.replace_cell(call.principal.id, scratch_id, cell_id, cell.draft(), new_index))
+    return change_reply(await pads.replace_cell(call.principal.id, scratch_id, cell_id, cell.draft(), new_index))
 
 
 class PadDeletion(TypedDict):
@@ -128,12 +128,12 @@ async def scratch_list(
 ) -> PadList:
     """List your pads, last changed first."""
     page = await pads.page(call.principal.id, namespaces or (), tags or (), limit, cursor)
-    shown = fitting(page.items)
-    following = page.next if len(shown) == len(page.items) else page.cursors[len(shown) - 1]
-    pads_shown: PadList = {"ok": True, "scratchpads": shown}
+    entries = fitting(page.items)
+    following = page.next if len(entries) == len(page.items) else page.cursors[len(entries) - 1]
+    reply: PadList = {"ok": True, "scratchpads": entries}
     if following is not None:
-        pads_shown["next_cursor"] = following
-    return pads_shown
+        reply["next_cursor"] = following
+    return reply
 
 
 class CellList(TypedDict):
@@ -154,12 +154,12 @@ async def scratch_list_cells(
 ) -> CellList:
     """List a pad's cells with the first characters of each."""
     view = await pads.read(call.principal.id, scratch_id, cell_ids=cell_ids, tags=tags or ())
-    page = fitting([listed(cell) for cell in view.cells[offset : offset + limit]])
+    page = fitting([preview(cell) for cell in view.cells[offset : offset + limit]])
     following = offset + len(page)
-    cells: CellList = {"ok": True, "scratch_id": scratch_id, "cells": page}
+    reply: CellList = {"ok": True, "scratch_id": scratch_id, "cells": page}
     if following < len(view.cells):
-        cells["next"] = following
-    return cells
+        reply["next"] = following
+    return reply
 
 
 class PadValidation(ValidationPage):
@@ -179,7 +179,7 @@ async def scratch_validate(
 
     A warning may be right; `valid: null` means that nobody here can tell."""
     results = await pads.validate(call.principal.id, scratch_id, cell_ids)
-    page = validation_page([(cell.index, found) for cell, found in results], offset, limit)
+    page = validation_page([(cell.index, validation) for cell, validation in results], offset, limit)
     return {"ok": True, "scratch_id": scratch_id, **page}
 
 
@@ -212,9 +212,9 @@ async def scratch_search(
     mode: Literal["hybrid", "text", "semantic"] = "hybrid",
 ) -> PadHits:
     """Search your pads by words and by meaning."""
-    found = await pads.search(call.principal.id, query, namespaces or (), tags or (), limit, Mode(mode))
+    results = await pads.search(call.principal.id, query, namespaces or (), tags or (), limit, Mode(mode))
     words = query.lower().split()[:MAX_WORDS]
-    snippets = await pads.index.of_each(found.hits, lambda entry: snippet(entry.text or entry.title, words))
+    snippets = await pads.index.of_each(results.hits, lambda entry: snippet(entry.text or entry.title, words))
     hits: list[PadHit] = [
         {
             "scratch_id": hit.entry.key.thing,
@@ -222,25 +222,25 @@ async def scratch_search(
             "namespace": hit.entry.namespace or None,
             "tags": list(hit.entry.tags),
             "score": round(hit.score, 4),
-            "snippet": shown,
+            "snippet": excerpt,
             "language": hit.entry.language or None,
         }
-        for hit, shown in zip(found.hits, snippets, strict=True)
+        for hit, excerpt in zip(results.hits, snippets, strict=True)
     ]
-    return {"ok": True, "hits": hits, "embedder": found.embedder, "mode": found.mode.value}
+    return {"ok": True, "hits": hits, "embedder": results.embedder, "mode": results.mode.value}
 
 
 def snippet(text: str, words: Sequence[str]) -> str:
-    """The part of the text where the first of these words, all in lower case, stands; else its beginning."""
-    # The one sign that is longer in lower case: after it all places would be others.
+    """The text around the first place of any of these words, which are in lower case; else the beginning of the text."""
+    # This is the only character that is longer in lower case, which would shift all places after it.
     lower = text.replace("İ", "i").lower()
     first = len(lower)
     for word in words:
         place = lower.find(word, 0, first + len(word) - 1)
         first = place if place >= 0 else first
     start = max(first - SNIPPET // 4, 0) if first < len(lower) else 0
-    shown = clean(text[start : start + SNIPPET]).text
-    return f"{'…' if start else ''}{shown}{'…' if start + SNIPPET < len(text) else ''}"
+    excerpt = clean(text[start : start + SNIPPET]).text
+    return f"{'…' if start else ''}{excerpt}{'…' if start + SNIPPET < len(text) else ''}"
 
 
 class TagList(TypedDict):
@@ -266,13 +266,13 @@ async def scratch_list_schemas(
     pads: Pads, call: Call, scratch_id: PadId, offset: Annotated[int, Field(ge=0)] = 0
 ) -> SchemaList:
     """List a pad's shared JSON Schemas."""
-    found = await pads.schemas(call.principal.id, scratch_id)
-    page = fitting([schema_as_json(schema) for schema in found[offset:]])
+    schemas = await pads.schemas(call.principal.id, scratch_id)
+    page = fitting([schema_as_json(schema) for schema in schemas[offset:]])
     following = offset + len(page)
-    schemas: SchemaList = {"ok": True, "scratch_id": scratch_id, "schemas": page}
-    if following < len(found):
-        schemas["next"] = following
-    return schemas
+    reply: SchemaList = {"ok": True, "scratch_id": scratch_id, "schemas": page}
+    if following < len(schemas):
+        reply["next"] = following
+    return reply
 
 
 class OneSchema(TypedDict):

@@ -1,4 +1,4 @@
-"""What validation found, as replies show it: how many of each kind, the worst first, in pages."""
+"""Results of validation as replies show them: how many cells have which status, then the results, worst first, in pages."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from cellwright.scratch.validation.model import Diagnostic, Status, Validation
 WORST_FIRST = ("invalid", "failed", "undecided", "warning", "valid", "skipped")
 RESULTS_TOKENS = 3_800
 RESULT_TOKENS = 1_200
-"""For one cell of many findings."""
+"""For the findings of one cell."""
 INVALID_NAMED = 50
 
 Placed = tuple[int | None, Validation]
-"""A result, and where its cell is."""
+"""The index of a cell, and the result of its validation."""
 
 
 class Finding(TypedDict):
@@ -28,14 +28,14 @@ class Finding(TypedDict):
 
 
 class AppliedSchema(TypedDict):
-    """The schema that a cell was checked against, and every shared one that took part."""
+    """The schema that a cell was checked against, and all shared schemas that it refers to."""
 
     schema_applied: str
     schemas: NotRequired[list[str]]
 
 
 class CheckedCell(TypedDict):
-    """One result in the contract's shape."""
+    """The result of one cell in the contract's shape."""
 
     cell_index: int | None
     cell_id: str
@@ -62,14 +62,14 @@ class WrittenValidation(TypedDict):
 
 
 def validation_page(results: Sequence[Placed], offset: int, limit: int) -> ValidationPage:
-    """One page of results, worst first; the totals and the names of the invalid cells are of all of them."""
+    """One page of results, worst first, with the totals and the ids of invalid cells of all pages."""
     ordered = _worst_first(results)
-    shown = fitting([_result(found, index) for index, found in ordered[offset : offset + limit]], RESULTS_TOKENS)
-    following = offset + len(shown)
+    checked_cells = fitting([_checked_cell(*placed) for placed in ordered[offset : offset + limit]], RESULTS_TOKENS)
+    following = offset + len(checked_cells)
     page: ValidationPage = {
         "totals": _totals(results),
-        "invalid_cells": [found.cell_id for _, found in ordered if found.status == "invalid"][:INVALID_NAMED],
-        "results": shown,
+        "invalid_cells": [result.cell_id for _, result in ordered if result.status == "invalid"][:INVALID_NAMED],
+        "results": checked_cells,
     }
     if following < len(ordered):
         page["next"] = following
@@ -77,13 +77,13 @@ def validation_page(results: Sequence[Placed], offset: int, limit: int) -> Valid
 
 
 def written_validation(results: Sequence[Placed]) -> WrittenValidation:
-    """What was found in cells that were just stored; of many the worst, with the totals of all."""
-    shown = fitting([_result(found, index) for index, found in _worst_first(results)], RESULTS_TOKENS)
-    reply: WrittenValidation = {"validation": shown}
+    """The results of cells that were just stored: as many of the worst as fit, and the totals if there are several."""
+    checked_cells = fitting([_checked_cell(*placed) for placed in _worst_first(results)], RESULTS_TOKENS)
+    reply: WrittenValidation = {"validation": checked_cells}
     if len(results) > 1:
         reply["validation_totals"] = _totals(results)
-    if len(shown) < len(results):
-        reply["validation_left_out"] = len(results) - len(shown)
+    if len(checked_cells) < len(results):
+        reply["validation_left_out"] = len(results) - len(checked_cells)
     return reply
 
 
@@ -92,34 +92,40 @@ def _worst_first(results: Sequence[Placed]) -> list[Placed]:
 
 
 def _totals(results: Sequence[Placed]) -> dict[str, int]:
-    """How many cells there are of each status; together they are all of them."""
-    counts = Counter(found.status for _, found in results)
+    """The number of all cells, and of those with each status."""
+    counts = Counter(result.status for _, result in results)
     return {"cells": len(results), **{status: counts[status] for status in WORST_FIRST}}
 
 
-def _result(found: Validation, index: int | None) -> CheckedCell:
+def _checked_cell(index: int | None, result: Validation) -> CheckedCell:
     """One result, with as many findings as fit, errors first."""
-    findings = sorted(found.diagnostics, key=lambda one: one.severity != "error")
-    kept = findings[: len(fitting([_finding(one) for one in findings], RESULT_TOKENS))]
-    shown: CheckedCell = {
+    diagnostics = sorted(result.diagnostics, key=lambda diagnostic: diagnostic.severity != "error")
+    findings = fitting([_finding(diagnostic) for diagnostic in diagnostics], RESULT_TOKENS)
+    errors = sum(diagnostic.severity == "error" for diagnostic in diagnostics)
+    checked_cell: CheckedCell = {
         "cell_index": index,
-        "cell_id": found.cell_id,
-        "language": found.language,
-        "valid": found.valid,
-        "status": found.status,
-        "errors": [_finding(one) for one in kept if one.severity == "error"],
-        "warnings": [_finding(one) for one in kept if one.severity != "error"],
+        "cell_id": result.cell_id,
+        "language": result.language,
+        "valid": result.valid,
+        "status": result.status,
+        "errors": findings[:errors],
+        "warnings": findings[errors:],
     }
-    if len(kept) < len(findings):
-        shown["findings_left_out"] = len(findings) - len(kept)
-    if found.schema is not None:
-        details: AppliedSchema = {"schema_applied": found.schema, "schemas": list(found.references)}
-        shown["details"] = details if cost_of(details) <= RESULT_TOKENS else {"schema_applied": found.schema}
-    return shown
+    if len(findings) < len(diagnostics):
+        checked_cell["findings_left_out"] = len(diagnostics) - len(findings)
+    if result.schema is not None:
+        details: AppliedSchema = {"schema_applied": result.schema, "schemas": list(result.references)}
+        checked_cell["details"] = details if cost_of(details) <= RESULT_TOKENS else {"schema_applied": result.schema}
+    return checked_cell
 
 
-def _finding(found: Diagnostic) -> Finding:
-    shown: Finding = {"message": found.message, "code": found.source, "line": found.line, "column": found.column}
-    if found.path:
-        shown["path"] = found.path
-    return shown
+def _finding(diagnostic: Diagnostic) -> Finding:
+    finding: Finding = {
+        "message": diagnostic.message,
+        "code": diagnostic.source,
+        "line": diagnostic.line,
+        "column": diagnostic.column,
+    }
+    if diagnostic.path:
+        finding["path"] = diagnostic.path
+    return finding

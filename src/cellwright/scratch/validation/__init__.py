@@ -1,5 +1,5 @@
-"""Validation of cells: advisory, apart from everything else, killable, with no network and no execution.
+"""Validation of cells. It only advises, runs in processes that can be killed, uses no network and executes nothing.
 
-`validators.Validators` is what callers use; `model` has its values, `languages` the names of languages. All else runs in worker
-processes, which is why nothing is imported here: they start often and should start quickly.
+Callers use `validators.Validators`; `model` has its values, `languages` the names of languages. All else runs in worker
+processes. Nothing is imported here, because those start often and should start quickly.
 """

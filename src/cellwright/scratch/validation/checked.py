@@ -1,4 +1,4 @@
-"""What a check of content gives: findings, and the data in it with the way from a place in the data to a place in the text."""
+"""What a check of content returns: findings, and the data in the content with a way to find the line of any part of it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -7,11 +7,11 @@ from typing import Any
 from cellwright.scratch.validation.model import Diagnostic
 
 Data = Any
-"""What JSON, YAML or TOML can say: dicts with text keys, lists, text, numbers, booleans, None."""
+"""What JSON, YAML or TOML can hold: dicts with text keys, lists, text, numbers, booleans, None."""
 Path = tuple[str | int, ...]
 Position = tuple[int, int]
 Locate = Callable[[Sequence[Path]], dict[Path, Position]]
-"""From places in the data to line and column, both from 1; what has no place of its own is left out."""
+"""From paths in the data to line and column, both from 1; paths without a place of their own are left out."""
 
 
 def nowhere(_paths: Sequence[Path]) -> dict[Path, Position]:
@@ -33,7 +33,7 @@ class Checked:
 
 
 def path_text(path: Sequence[str | int]) -> str:
-    """A place in data, as people write it: `$.items[0]['odd key']`."""
+    """A path as people write it: `$.items[0]['odd key']`."""
     parts = ["$"]
     for step in path:
         if isinstance(step, int):

@@ -1,9 +1,9 @@
-"""What can be told of data by a schema of which a part is not known.
+"""Decides whether data is valid by a schema of which a part is missing.
 
-The missing part may say anything. So the schema is made twice: once with every doubt in favour of the data, once against it.
-What the first refuses is refused whatever the missing part says; what the second accepts is accepted whatever it says; all else is
-undecided. A missing part under `allOf`, `properties` and the like is simply true or false there. Under a keyword that turns round
-(`not`, `oneOf`, `if`, `contains` with a maximum, `unevaluated…`) it could be either, so the whole keyword is the doubt.
+The missing part may say anything. So the schema is built twice: once with every doubt in favour of the data, once against it.
+What the first refuses is invalid whatever the missing part says; what the second accepts is valid whatever it says; all else is
+undecided. A missing part under `allOf`, `properties` and the like is replaced by true or false. Under a keyword that can reverse
+it (`not`, `oneOf`, `if`, `contains` with a maximum, `unevaluated…`) it could work either way, so the whole keyword is in doubt.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ from cellwright.scratch.validation.references import (
 
 UNEVALUATED = frozenset(("unevaluatedItems", "unevaluatedProperties"))
 IN_PLACE = frozenset(("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"))
-"""Keywords whose schemas look at the same data, and so say which of its parts are evaluated."""
+"""Keywords whose schemas apply to the same data, and so decide which of its parts count as evaluated."""
 INSIDE = frozenset(
     (
         "additionalItems",
@@ -39,22 +39,22 @@ INSIDE = frozenset(
         *UNEVALUATED,
     )
 )
-TURNING = frozenset(("not", "oneOf", "if"))
+REVERSING = frozenset(("not", "oneOf", "if"))
 EVALUATING_IF_VALID = frozenset(("anyOf", "oneOf", "if", "contains"))
 CONTAINS = frozenset(("contains", "minContains", "maxContains"))
 STRUCTURE = frozenset(("$schema", "$id", "id", "$defs", "definitions"))
 Json = dict[str, Any]
 NO_DOUBT: Json = {"type": []}
-"""Stands for a schema that is known, wherever it is."""
+"""Stands for any schema without a missing part."""
 
 
 def in_favour(prepared: Prepared) -> Prepared:
-    """The schema that refuses only what is refused whatever the missing part says."""
+    """The schema that refuses only what is invalid whatever the missing part says."""
     return _bounded(prepared, accept=True)
 
 
 def against(prepared: Prepared) -> Prepared:
-    """The schema that accepts only what is accepted whatever the missing part says."""
+    """The schema that accepts only what is valid whatever the missing part says."""
     return _bounded(prepared, accept=False)
 
 
@@ -69,57 +69,60 @@ def _bounded(prepared: Prepared, *, accept: bool) -> Prepared:
 
 
 class _Doubts:
-    """Which schemas of all these can come to a missing part, by whatever way. `parts` are under their addresses."""
+    """Which of these schemas lead to a missing part in any way. `parts` are schemas by their addresses."""
 
     def __init__(self, parts: Mapping[str, Data]) -> None:
         self._parts = {address: cast("Json", part) for address, part in parts.items() if isinstance(part, dict)}
         self._schemas = {address: list(_schemas(part)) for address, part in self._parts.items()}
         self._plain = {address for address, schemas in self._schemas.items() if not _has_ids(schemas[1:])}
-        """Parts in which a pointer is always one from the top."""
+        """Addresses of parts in which every pointer starts at the top, because nothing inside has an id."""
         every = [schema for schemas in self._schemas.values() for schema in schemas]
         holes = {id(schema) for schema in every if UNRESOLVED in schema}
         self._reaching = self._leading(holes, IN_PLACE | INSIDE | {"contains"})
-        # What such a schema evaluates depends on whether something under it holds.
+        # What such a schema evaluates depends on whether a schema under it accepts the data.
         open_ended = {id(schema) for schema in every if self._under(schema, EVALUATING_IF_VALID)}
         self._in_place = self._leading(holes | open_ended, IN_PLACE)
 
     def _leading(self, first: set[int], keywords: frozenset[str]) -> set[int]:
         """These schemas, and those that lead to one of them by these keywords or by a reference."""
-        found = set(first)
-        leading: dict[int, list[int]] = {}
+        leading = set(first)
+        parents: dict[int, list[int]] = {}
         for address, schemas in self._schemas.items():
             for schema in schemas:
                 targets = [child for keyword, child in subschemas(schema) if keyword in keywords]
                 if any(keyword in schema for keyword in REFERENCES):
                     target = self._target(schema, address)
-                    # Where it cannot be seen where a reference leads, it leads to a missing part.
-                    targets, found = ([*targets, target], found) if target else (targets, found | {id(schema)})
+                    if target is not None:
+                        targets.append(target)
+                    else:
+                        # A reference whose target is not clear counts as one to a missing part.
+                        leading.add(id(schema))
                 for target in targets:
-                    leading.setdefault(id(target), []).append(id(schema))
-        pending = list(found)
+                    parents.setdefault(id(target), []).append(id(schema))
+        pending = list(leading)
         while pending:
-            for schema_id in leading.get(pending.pop(), ()):
-                if schema_id not in found:
-                    found.add(schema_id)
+            for schema_id in parents.get(pending.pop(), ()):
+                if schema_id not in leading:
+                    leading.add(schema_id)
                     pending.append(schema_id)
-        return found
+        return leading
 
     def _target(self, schema: Json, address: str) -> Data | None:
-        """The schema that a reference leads to; None where that is not plain to see."""
+        """The schema that a reference leads to; None where that is not clear."""
         reference = schema.get("$ref")
         if not isinstance(reference, str) or any(keyword in schema for keyword in REFERENCES[1:]):
             return None
-        named, _, pointer = reference.partition("#")
-        address = named or address
-        if named.startswith(META_SCHEMAS):
+        document, _, pointer = reference.partition("#")
+        address = document or address
+        if document.startswith(META_SCHEMAS):
             return NO_DOUBT
         if address not in self._plain or (pointer and not pointer.startswith("/")):
             return None
-        found = at_pointer(self._parts[address], pointer)
-        return None if found is None else found[0] or NO_DOUBT
+        target = at_pointer(self._parts[address], pointer)
+        return None if target is None else target[0] or NO_DOUBT
 
     def _under(self, schema: Json, keywords: frozenset[str]) -> set[str]:
-        """Those of these keywords of a schema that lead to a missing part."""
+        """Those of these keywords that lead to a missing part from this schema."""
         return {keyword for keyword, child in subschemas(schema) if keyword in keywords and id(child) in self._reaching}
 
     def bounded(self, node: Data, draft: str | None, *, accept: bool) -> Data:
@@ -127,34 +130,34 @@ class _Doubts:
             return node
         schema = cast("Json", node)
         draft = draft_of(schema) if "$schema" in schema else draft
-        left_out, doubtful = self._turned(schema), UNRESOLVED in schema
+        left_out, doubtful = self._reversible(schema), UNRESOLVED in schema
         if draft in ALONE and (doubtful or "$ref" in schema):
             left_out = schema.keys() - STRUCTURE if doubtful else frozenset[str]()
-        made: Json = {}
+        bounded: Json = {}
         for key, value in schema.items():
             if key in left_out or key == UNRESOLVED:
                 doubtful = True
             elif key in NOT_SCHEMAS:
-                made[key] = value
+                bounded[key] = value
             elif key in BY_NAME and isinstance(value, dict):
-                named = cast("Json", value)
-                made[key] = {name: self.bounded(child, draft, accept=accept) for name, child in named.items()}
+                children = cast("Json", value)
+                bounded[key] = {name: self.bounded(child, draft, accept=accept) for name, child in children.items()}
             elif isinstance(value, list):
-                made[key] = [self.bounded(child, draft, accept=accept) for child in cast("list[Any]", value)]
+                bounded[key] = [self.bounded(child, draft, accept=accept) for child in cast("list[Any]", value)]
             else:
-                made[key] = self.bounded(value, draft, accept=accept)
-        return {**made, "not": {}} if doubtful and not accept else made
+                bounded[key] = self.bounded(value, draft, accept=accept)
+        return {**bounded, "not": {}} if doubtful and not accept else bounded
 
-    def _turned(self, schema: Json) -> AbstractSet[str]:
-        """The keywords that could say either, because a missing part stands under them."""
-        turned = self._under(schema, TURNING)
-        if "if" in turned:
-            turned |= {"then", "else"}
+    def _reversible(self, schema: Json) -> AbstractSet[str]:
+        """The keywords that could accept or refuse, because they can reverse a missing part that stands under them."""
+        keywords = self._under(schema, REVERSING)
+        if "if" in keywords:
+            keywords |= {"then", "else"}
         if "maxContains" in schema and self._under(schema, frozenset(("contains",))):
-            turned |= CONTAINS
+            keywords |= CONTAINS
         if id(schema) in self._in_place:
-            turned |= UNEVALUATED
-        return turned & schema.keys()
+            keywords |= UNEVALUATED
+        return keywords & schema.keys()
 
 
 def _schemas(part: Json) -> Iterator[Json]:

@@ -1,4 +1,4 @@
-"""What a worker process does for validation. The schemas that all cells of a call share are told once."""
+"""The jobs of a worker process for validation. The schemas that all cells of a call share are sent once."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -19,28 +19,28 @@ _shared: dict[str, Any] = {}
 
 
 def remember(schemas: Mapping[str, Any]) -> None:
-    """The shared schemas of the cells to come."""
+    """Remember the shared schemas for the cells that follow."""
     _shared.clear()
     _shared.update(schemas)
 
 
 def cell(content: str, **fields: Any) -> Callable[[], dict[str, Any]]:  # noqa: ANN401 - the fields of CellToCheck
     """The findings of one cell."""
-    wanted = CellToCheck(content=content, **fields)
-    language = find_language(wanted.language)
+    to_check = CellToCheck(content=content, **fields)
+    language = find_language(to_check.language)
     assert language is not None, "the caller asks for languages that have a validator"
     try:
-        check = load(language, with_schema=wanted.schema is not None)
+        check = load(language, with_schema=to_check.schema is not None)
     except NotInstalled as missing:
-        finding = not_installed(wanted, missing)
-        return lambda: asdict(finding)
+        skipped = not_installed(to_check, missing)
+        return lambda: asdict(skipped)
 
     def work() -> dict[str, Any]:
         try:
-            found: Validation = check_cell(wanted, language, check, _shared)
+            result: Validation = check_cell(to_check, language, check, _shared)
         except RecursionError:
-            found = failed(wanted, "it is nested too deeply to be checked")
-        return asdict(found)
+            result = failed(to_check, "it is nested too deeply to be checked")
+        return asdict(result)
 
     return work
 

@@ -1,12 +1,11 @@
-"""The languages a cell may be in: their one name, what else they are called, and who checks them.
+"""The languages a cell may be in: their names, their aliases, and what checks them.
 
-A grammar may call content invalid where it was wrong about none, or about fewer than one in a thousand, of thousands of real
-files; some others only together with a proof that does not depend on them: brackets that do not pair, an end that is missing at
-the very end. All else is a warning: such a grammar does not know every construct of its language, and the content may be right.
-Any language that is not here is stored as it is and not validated.
+A grammar may call content invalid if it was wrong about fewer than one in a thousand of thousands of real files. Some others may
+do so only with a proof that does not depend on them: brackets that do not pair, or an end that is missing at the very end. All
+else is a warning: such a grammar does not know every construct of its language, and the content may be right. A cell in any
+language that is not here is stored as it is and not validated.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,7 +14,7 @@ Checker = Literal["json_text", "yaml_text", "toml_text", "markdown_text", "pytho
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """A tree-sitter grammar: its package, the function that gives it, and how far it is believed."""
+    """A tree-sitter grammar: its package, the function that returns it, and how far its errors are trusted."""
 
     module: str
     function: str = "language"
@@ -23,15 +22,15 @@ class Grammar:
     brackets: bool = False
     """Content in which the grammar finds an error and whose brackets do not pair is certainly wrong."""
     unclear_with: tuple[str, ...] = ()
-    """In content that has one of these, brackets need not pair: it is several texts in one, as the preprocessor of C reads it."""
+    """In content with one of these, brackets need not pair: the preprocessor of C makes several texts of it."""
     reads_into_strings: bool = False
-    """The grammar takes brackets in strings and comments for real ones: content that has such proves nothing."""
+    """The grammar takes brackets in strings and comments for real ones, so content that has them proves nothing."""
     endings: tuple[str, ...] = ()
     """Where one of these is missing at the very end, and nothing else is wrong, the content is certainly wrong."""
     with_text: str = ""
-    """Used only for content that has this in it."""
+    """Used only for content that contains this."""
     without_text: str = ""
-    """Used only for content that has this not in it."""
+    """Used only for content that does not contain this."""
 
     def fits(self, content: str) -> bool:
         return self.with_text in content and not (self.without_text and self.without_text in content)
@@ -43,7 +42,7 @@ class Grammar:
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """One language under its canonical name. Of several grammars the one that finds least is believed."""
+    """One language under its canonical name. Of several grammars the one with the fewest findings counts."""
 
     name: str
     aliases: tuple[str, ...] = ()
@@ -62,7 +61,7 @@ def _unsure(name: str, *aliases: str, module: str = "", function: str = "languag
 
 
 def _paired(module: str, function: str = "language") -> Grammar:
-    """A grammar that is believed where brackets do not pair either."""
+    """A grammar whose errors count where brackets do not pair either."""
     preprocessed = ("#if", "# if", "#define", "# define") if module in {"c", "cpp"} else ()
     return Grammar(
         f"tree_sitter_{module}",
@@ -102,7 +101,7 @@ SEED_LANGUAGES = (
         "php",
         grammars=(
             Grammar("tree_sitter_php", "language_php", "error", with_text="<?"),
-            # Without an opening tag all would be plain text to PHP; in a cell it is code.
+            # Without an opening tag PHP takes everything for plain text, but in a cell it is code.
             Grammar("tree_sitter_php", "language_php_only", "error", without_text="<?"),
         ),
     ),
@@ -138,13 +137,7 @@ MORE_LANGUAGES = (
 LANGUAGES = (*SEED_LANGUAGES, *MORE_LANGUAGES)
 
 
-def _named() -> Iterator[tuple[str, Language]]:
-    for language in LANGUAGES:
-        for name in (language.name, *language.aliases):
-            yield name, language
-
-
-_BY_NAME = dict(_named())
+_BY_NAME = {name: language for language in LANGUAGES for name in (language.name, *language.aliases)}
 
 
 def find_language(name: str) -> Language | None:
@@ -153,6 +146,6 @@ def find_language(name: str) -> Language | None:
 
 
 def canonical_language(name: str) -> str:
-    """The one name under which cells of this language compare equal."""
-    known = find_language(name)
-    return known.name if known else name.strip().lower()
+    """The canonical name of a language; of one that is not ours, the name itself in lower case."""
+    language = find_language(name)
+    return language.name if language else name.strip().lower()

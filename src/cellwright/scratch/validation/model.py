@@ -41,16 +41,16 @@ class Diagnostic:
     column: int | None = None
     path: str = ""
     source: str = ""
-    """Who says so: `json`, `yaml`, `json-schema`, `tree-sitter-go`, `Python 3.12`, `validator`…"""
+    """What found it: `json`, `yaml`, `json-schema`, `tree-sitter-go`, `Python 3.12`, `validator`…"""
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What is known about one cell.
+    """The result of checking one cell.
 
-    `valid` nothing found; `warning` something to look at that may be right; `invalid` certainly wrong; `undecided` nothing is
-    wrong as far as it could be seen, but a part of the schema that matters is not known; `skipped` there is no validator for
-    this language here (a diagnostic says why); `failed` the validator could not get through this content.
+    `valid`: nothing was found. `warning`: something may be wrong. `invalid`: something is certainly wrong. `undecided`: nothing
+    is known to be wrong, but a part of the schema that matters is missing. `skipped`: there is no validator for this language
+    here (a diagnostic says why). `failed`: the validator could not read this content to its end.
     """
 
     cell_id: str
@@ -60,11 +60,11 @@ class Validation:
     schema: str | None = None
     """The schema that was applied: the name or id of a shared one as the cell gives it, `inline`, or None."""
     references: tuple[str, ...] = ()
-    """Every shared schema that took part, by the name or id it was reached with."""
+    """Every shared schema that was used, by the name or id in the reference to it."""
 
     @property
     def valid(self) -> bool | None:
-        """Whether nothing speaks against the content; also true where there is no validator. None: nobody here can tell."""
+        """Whether nothing is known to be wrong, which is also true without a validator. None: it cannot be decided."""
         return None if self.status in {"undecided", "failed"} else self.status != "invalid"
 
     @property
@@ -101,7 +101,7 @@ def validation_from_json(data: dict[str, Any]) -> Validation:
         data["cell_id"],
         data["status"],
         data["language"],
-        tuple(Diagnostic(**found) for found in data["diagnostics"]),
+        tuple(Diagnostic(**diagnostic) for diagnostic in data["diagnostics"]),
         data["schema"],
         tuple(data["references"]),
     )

@@ -1,7 +1,7 @@
-"""References in schemas: what they lead to, decided before any engine sees them, so that nothing is ever fetched.
+"""Resolves the references in schemas before any engine sees them, so that nothing is ever fetched.
 
-Every reference that leads nowhere known is taken out of a copy of the schema, and the place is marked: `doubts` says what can be
-told all the same.
+Every reference that cannot be resolved is removed from a copy of the schema, and its place is marked: `doubts` decides what can
+be said about the data all the same.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,10 +16,10 @@ META_SCHEMAS = ("http://json-schema.org/draft-", "https://json-schema.org/draft/
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 NOT_SCHEMAS = frozenset(("const", "enum", "default", "examples", "example"))
 BY_NAME = frozenset(("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"))
-"""Keywords with a schema under each name, whatever the name is."""
+"""Keywords that hold a mapping of any names to schemas."""
 ANCHORS = ("$anchor", "$dynamicAnchor")
 UNRESOLVED = "\0unresolved"
-"""Marks in a copied schema that a reference was taken out there."""
+"""Marks the place in a copied schema from which a reference was removed."""
 DEEPEST = 200
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema"
@@ -28,17 +28,17 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema"
 DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 ALONE = frozenset((DRAFT_4, DRAFT_6, DRAFT_7))
-"""In these drafts nothing counts that stands beside a `$ref`."""
+"""In these drafts everything beside a `$ref` is ignored."""
 _DRAFTS = {address.partition("://")[2]: address for address in (DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019, DRAFT_2020)}
-"""By the address without its scheme: people write `https` where it is `http`."""
+"""By the address without its scheme, because people write `https` for `http`."""
 
 
 class SchemaTooDeep(ValueError):
-    """Nested deeper than the engine would follow."""
+    """Nested deeper than the engine follows."""
 
 
 def too_deep(schema: object) -> bool:
-    """Whether it is nested deeper than the engine follows. Asked before anything that would recurse sees it."""
+    """Whether it is nested deeper than the engine follows. To be called before anything recurses into it."""
     pending: list[tuple[object, int]] = [(schema, 0)]
     while pending:
         node, depth = pending.pop()
@@ -52,7 +52,7 @@ def too_deep(schema: object) -> bool:
 
 
 def draft_of(schema: Data) -> str | None:
-    """The draft that a schema is written in: by its `$schema`, 2020-12 where it has none; None if nobody knows that one."""
+    """The draft that a schema names in its `$schema`, 2020-12 if it names none; None if the draft is unknown."""
     named = cast("dict[str, Any]", schema).get("$schema", DRAFT_2020) if isinstance(schema, dict) else DRAFT_2020
     if not isinstance(named, str) or not named.startswith(("http://", "https://")):
         return None
@@ -61,16 +61,16 @@ def draft_of(schema: Data) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A schema whose every reference resolves, with the shared schemas that it reaches under their addresses."""
+    """A schema in which every reference resolves, with the shared schemas that it refers to, by their addresses."""
 
     root: Data
     resources: dict[str, Any]
     reached: tuple[str, ...]
     unresolved: tuple[str, ...]
     unknown_drafts: tuple[str, ...] = ()
-    """Shared schemas that a reference leads to, and that nobody here can read: those references count as unresolved."""
+    """Shared schemas in an unknown draft: references to them count as unresolved."""
     foreign: tuple[str, ...] = ()
-    """The `$schema` of parts that are written in another draft than what is around them: those count as unknown."""
+    """The `$schema` of parts that are written in another draft than the schema around them: such parts count as missing."""
 
     @property
     def is_whole(self) -> bool:
@@ -87,7 +87,7 @@ def address(key: str) -> str:
 
 
 def join(base: str, reference: str) -> str:
-    """The reference as an absolute address, by the rules of RFC 3986 for every scheme, which `urljoin` keeps for a few."""
+    """The reference as an absolute address by RFC 3986. `urljoin` follows its rules only for a few schemes, this for all."""
     scheme = urlsplit(base).scheme
     if not scheme or not base.startswith(f"{scheme}://") or urlsplit(reference).scheme:
         return urljoin(base, reference)
@@ -95,7 +95,7 @@ def join(base: str, reference: str) -> str:
 
 
 def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Everything inside a schema that is one, or may be one, each with the keyword that it stands under."""
+    """Everything inside a schema that is or may be a schema, each with its keyword."""
     for keyword, value in schema.items():
         if keyword in NOT_SCHEMAS:
             continue
@@ -110,13 +110,13 @@ def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 @dataclass(slots=True)
 class _Names:
-    """What the parts of one schema call themselves, and which of its parts are schemas."""
+    """The ids and anchors in one schema, and which of its parts are schemas."""
 
     draft: str | None
     ids: set[str] = field(default_factory=set[str])
     anchors: set[str] = field(default_factory=set[str])
     schemas: set[int] = field(default_factory=set[int])
-    """By `id`: a mapping is a schema or not by where it stands, which `$defs` in `#/$defs` shows."""
+    """By `id()`: whether a mapping is a schema depends on its place; the value of `$defs` is none."""
 
     @property
     def id_keyword(self) -> str:
@@ -124,21 +124,21 @@ class _Names:
 
     def base(self, schema: Mapping[str, Any], base: str) -> str:
         """The address that references inside this schema are relative to."""
-        own = schema.get(self.id_keyword)
-        if not isinstance(own, str) or own.startswith("#") or (self.draft in ALONE and "$ref" in schema):
+        schema_id = schema.get(self.id_keyword)
+        if not isinstance(schema_id, str) or schema_id.startswith("#") or (self.draft in ALONE and "$ref" in schema):
             return base
-        return urldefrag(join(base, own)).url
+        return urldefrag(join(base, schema_id)).url
 
     def has(self, resource: Data, fragment: str) -> bool:
-        """Whether a fragment names a schema: a pointer from this part of the whole, or an anchor."""
+        """Whether a fragment names a schema: by a pointer into `resource`, or by an anchor."""
         if not fragment.startswith("/"):
             return not fragment or fragment in self.anchors
-        place = at_pointer(resource, fragment)
-        return place is not None and (isinstance(place[0], bool) or id(place[0]) in self.schemas)
+        target = at_pointer(resource, fragment)
+        return target is not None and (isinstance(target[0], bool) or id(target[0]) in self.schemas)
 
 
 def _names(root: Data, base: str) -> _Names:
-    found = _Names(draft_of(root))
+    names = _Names(draft_of(root))
     pending: list[tuple[Any, str, int]] = [(root, base, 0)]
     while pending:
         node, base, depth = pending.pop()
@@ -149,18 +149,19 @@ def _names(root: Data, base: str) -> _Names:
         if not isinstance(node, dict):
             continue
         schema = cast("dict[str, Any]", node)
-        base = found.base(schema, base)
-        found.schemas.add(id(schema))
-        found.ids.add(base)
-        found.anchors |= {anchor for key in ANCHORS if isinstance(anchor := schema.get(key), str)}
-        if isinstance(old := schema.get(found.id_keyword), str) and old.startswith("#"):
-            found.anchors.add(old[1:])
+        base = names.base(schema, base)
+        names.schemas.add(id(schema))
+        names.ids.add(base)
+        names.anchors |= {anchor for key in ANCHORS if isinstance(anchor := schema.get(key), str)}
+        # Before draft 2019-09 an id that begins with # was an anchor.
+        if isinstance(schema_id := schema.get(names.id_keyword), str) and schema_id.startswith("#"):
+            names.anchors.add(schema_id[1:])
         pending += [(child, base, depth + 1) for _, child in subschemas(schema)]
-    return found
+    return names
 
 
 def at_pointer(root: Data, pointer: str) -> tuple[Data] | None:
-    """What a JSON pointer leads to in this data, as the only item of a tuple; None if it leads nowhere."""
+    """The value that a JSON pointer leads to, in a tuple because it may be None; None if it leads nowhere."""
     node = root
     for raw in pointer.split("/")[1:]:
         step = unquote(raw).replace("~1", "/").replace("~0", "~")
@@ -194,7 +195,7 @@ class _Shared:
 
 
 class _Rewriter:
-    """Copies one schema, with references made canonical or taken out."""
+    """Copies one schema, with references made canonical or removed."""
 
     def __init__(self, root: Data, base: str, shared: _Shared) -> None:
         self.names = _names(root, base)
@@ -218,28 +219,28 @@ class _Rewriter:
         if "$schema" in schema and draft_of(schema) != self.names.draft:
             self.foreign.append(str(schema["$schema"]))
             return {UNRESOLVED: True, **{key: schema[key] for key in (self.names.id_keyword,) if key in schema}}
-        own = self.names.base(schema, base)
-        resource = schema if own != base else resource
-        made: dict[str, Any] = {}
+        own_base = self.names.base(schema, base)
+        resource = schema if own_base != base else resource
+        copied: dict[str, Any] = {}
         for key, value in schema.items():
             if key in REFERENCES and isinstance(value, str):
-                target = self.target(value, own, resource)
+                target = self.target(value, own_base, resource)
                 if target is None:
                     self.unresolved.append(value)
-                    made[UNRESOLVED] = True
+                    copied[UNRESOLVED] = True
                 else:
-                    made[key] = target
+                    copied[key] = target
             elif key == "$schema":
-                made[key] = self.names.draft
+                copied[key] = self.names.draft
             elif key in BY_NAME and isinstance(value, dict):
-                named = cast("dict[str, Any]", value)
-                made[key] = {name: self.copy(child, own, resource) for name, child in named.items()}
+                children = cast("dict[str, Any]", value)
+                copied[key] = {name: self.copy(child, own_base, resource) for name, child in children.items()}
             else:
-                made[key] = value if key in NOT_SCHEMAS else self.copy(value, own, resource)
-        return made
+                copied[key] = value if key in NOT_SCHEMAS else self.copy(value, own_base, resource)
+        return copied
 
     def target(self, reference: str, base: str, resource: Data) -> str | None:
-        """The reference as the engine shall see it; None if it leads nowhere."""
+        """The reference in the form that the engine gets; None if it cannot be resolved."""
         if reference.startswith("#") or not reference:
             return reference if self.names.has(resource, reference[1:]) else None
         absolute = join(base, reference)
@@ -262,10 +263,10 @@ class _Rewriter:
 
 
 def prepare(schema: Data, shared: Mapping[str, Any], key: str | None = None) -> Prepared:
-    """Follow all references from `schema` through the shared ones. `key`: under which it is itself one of them."""
-    by_id = {urldefrag(own).url: name for name, body in shared.items() if (own := _own_id(body))}
-    known = _Shared(shared, by_id)
-    first = _Rewriter(schema, "" if key is None else address(key), known)
+    """Follow all references from `schema` through the shared ones. `key` is its own key if it is a shared one."""
+    by_id = {urldefrag(schema_id).url: name for name, body in shared.items() if (schema_id := _own_id(body))}
+    shared_schemas = _Shared(shared, by_id)
+    first = _Rewriter(schema, "" if key is None else address(key), shared_schemas)
     root = first.copied()
     rewriters, pending = [first], list(first.reached)
     resources: dict[str, Any] = {}
@@ -273,7 +274,7 @@ def prepare(schema: Data, shared: Mapping[str, Any], key: str | None = None) -> 
         name = pending.pop(0)
         if address(name) in resources:
             continue
-        rewriter = _Rewriter(shared[name], address(name), known)
+        rewriter = _Rewriter(shared[name], address(name), shared_schemas)
         resources[address(name)] = rewriter.copied()
         rewriters.append(rewriter)
         pending += rewriter.reached
@@ -290,5 +291,5 @@ def prepare(schema: Data, shared: Mapping[str, Any], key: str | None = None) -> 
 def _own_id(schema: Data) -> str:
     if not isinstance(schema, dict):
         return ""
-    own = cast("dict[str, Any]", schema).get("id" if draft_of(schema) == DRAFT_4 else "$id")
-    return own if isinstance(own, str) else ""
+    schema_id = cast("dict[str, Any]", schema).get("id" if draft_of(schema) == DRAFT_4 else "$id")
+    return schema_id if isinstance(schema_id, str) else ""

@@ -1,4 +1,4 @@
-"""JSON Schema by jsonschema-rs: offline, with bounded expressions, all violations, and the place of each in the text."""
+"""Applies JSON Schemas with jsonschema-rs: offline, with limited regular expressions, all violations and their lines."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from jsonschema_rs import ValidationErrorKind
 
 from cellwright.scratch.validation.checked import Data, Document, Path, path_text
 from cellwright.scratch.validation.doubts import against, in_favour
-from cellwright.scratch.validation.model import INLINE_SCHEMA, MAX_DIAGNOSTICS, Diagnostic, Severity, shortened
+from cellwright.scratch.validation.model import INLINE_SCHEMA, MAX_DIAGNOSTICS, Diagnostic, shortened
 from cellwright.scratch.validation.references import (
     DRAFT_4,
     DRAFT_6,
@@ -41,13 +41,13 @@ _TOO_COSTLY = (ValidationErrorKind.BacktrackLimitExceeded, ValidationErrorKind.R
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a schema said: its name for the result, the shared schemas that took part, and the findings."""
+    """The outcome of applying a schema: its name, the shared schemas that were used, and the findings."""
 
     schema: str | None = None
     references: tuple[str, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     undecided: bool = False
-    """Whether the data could be either: the schema, or a part of it that matters here, could not be applied."""
+    """Whether the data may be valid or not: the schema, or a part of it that matters here, could not be applied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _Chosen:
     name: str
     schema: Data
     key: str | None = None
-    """The shared schema's, if it is one."""
+    """The key of the shared schema, if it is one."""
 
     @property
     def reached(self) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ class _Chosen:
 
 
 class _Unusable(Exception):
-    """The schema cannot be applied; why, as findings."""
+    """The schema cannot be applied; the findings say why."""
 
     def __init__(self, *findings: Diagnostic) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ def _refuse_to_fetch(uri: str) -> Data:
 
 
 def apply(schema: object, shared: Mapping[str, Any], documents: Sequence[Document]) -> Applied:
-    """Check data against a schema, a reference to a shared one, or the text of one."""
+    """Check documents against a schema, a reference to a shared one, or the text of one."""
     try:
         chosen = _choose(schema, shared)
         prepared, findings = _prepared(chosen.schema, shared, chosen.key)
@@ -87,16 +87,16 @@ def apply(schema: object, shared: Mapping[str, Any], documents: Sequence[Documen
         return Applied(diagnostics=unusable.findings, undecided=True)
     references = tuple(dict.fromkeys((*chosen.reached, *prepared.reached)))
     try:
-        violations, undecided = _verdict(prepared, documents)
+        violations, undecided = _check_documents(prepared, documents)
     except _Unusable as unusable:
         return Applied(references=references, diagnostics=(*findings, *unusable.findings), undecided=True)
     return Applied(chosen.name, references, (*findings, *violations), undecided)
 
 
-def _verdict(prepared: Prepared, documents: Sequence[Document]) -> tuple[list[Diagnostic], bool]:
-    """What is certainly wrong with the data, and whether more could be that nobody here can tell."""
-    sure = prepared if prepared.is_whole else in_favour(prepared)
-    violations = _all_violations(_compiled(sure), documents)
+def _check_documents(prepared: Prepared, documents: Sequence[Document]) -> tuple[list[Diagnostic], bool]:
+    """What is certainly wrong with the documents, and whether more may be wrong that cannot be decided here."""
+    lenient = prepared if prepared.is_whole else in_favour(prepared)
+    violations = _all_violations(_compiled(lenient), documents)
     undecided = any(finding.severity == "warning" for finding in violations)
     if prepared.is_whole or any(finding.severity == "error" for finding in violations):
         return violations, undecided
@@ -108,7 +108,7 @@ def _verdict(prepared: Prepared, documents: Sequence[Document]) -> tuple[list[Di
 
 
 def check_schema(schema: object, shared: Mapping[str, Any]) -> tuple[Diagnostic, ...]:
-    """What is wrong with a schema itself: errors where it is none, warnings for what is not known here."""
+    """What is wrong with a schema itself: errors if it is no JSON Schema, warnings for parts that are missing here."""
     if not isinstance(schema, dict | bool):
         return (Diagnostic("error", "a JSON Schema is an object, true or false", path="$", source=SOURCE),)
     if draft_of(schema) is None:
@@ -125,10 +125,10 @@ def _choose(schema: object, shared: Mapping[str, Any]) -> _Chosen:
     if isinstance(schema, str):
         return _from_text(schema, shared)
     if isinstance(schema, dict):
-        only = cast("dict[str, Any]", schema)
-        reference = only.get("$ref")
-        # A reference with nothing beside it is the shared schema itself, and the result names it so.
-        if isinstance(reference, str) and len(only) == 1 and reference.startswith(SHARED) and "#" not in reference:
+        keywords = cast("dict[str, Any]", schema)
+        reference = keywords.get("$ref")
+        # A reference with nothing beside it is the shared schema itself, and the result has its name.
+        if isinstance(reference, str) and len(keywords) == 1 and reference.startswith(SHARED) and "#" not in reference:
             return _shared(reference, shared)
     if isinstance(schema, dict | bool):
         return _Chosen(INLINE_SCHEMA, cast("Any", schema))
@@ -141,8 +141,8 @@ def _from_text(text: str, shared: Mapping[str, Any]) -> _Chosen:
     if text.lstrip().startswith("{"):
         try:
             return _Chosen(INLINE_SCHEMA, json.loads(text))
-        except (ValueError, RecursionError) as wrong:
-            raise _Unusable(_warning(f"the schema's text is not JSON: {wrong}; it was not applied")) from None
+        except (ValueError, RecursionError) as error:
+            raise _Unusable(_warning(f"the schema's text is not JSON: {error}; it was not applied")) from None
     raise _Unusable(_unresolved(text, shared))
 
 
@@ -158,12 +158,12 @@ def _shared(reference: str, shared: Mapping[str, Any]) -> _Chosen:
 def _unresolved(reference: str, shared: Mapping[str, Any]) -> Diagnostic:
     key = shared_key(reference)
     if key is not None and key in shared and draft_of(shared[key]) is None:
-        why = "it cannot be read here"
+        reason = "it cannot be read here"
     elif reference.startswith("#") or (key is not None and key in shared):
-        why = "there is no schema at that place"
+        reason = "there is no schema at that place"
     else:
-        why = "it names no shared schema of this pad, and nothing is fetched"
-    return _warning(f"unresolved schema reference {reference!r}: {why}")
+        reason = "it names no shared schema of this pad, and nothing is fetched"
+    return _warning(f"unresolved schema reference {reference!r}: {reason}")
 
 
 def _prepared(
@@ -177,7 +177,7 @@ def _prepared(
         raise _Unusable(_warning("the schema is nested too deeply; it was not applied")) from None
     findings = [_unresolved(reference, shared) for reference in prepared.unresolved]
     findings += [_unknown_draft(shared[name], f" of the shared schema {name!r}") for name in prepared.unknown_drafts]
-    findings += [_foreign(named) for named in prepared.foreign]
+    findings += [_foreign(draft) for draft in prepared.foreign]
     broken = [finding for part in (prepared.root, *prepared.resources.values()) for finding in _meta_violations(part)]
     if broken:
         raise _Unusable(*findings, *broken[:MAX_DIAGNOSTICS])
@@ -189,34 +189,34 @@ def _unknown_draft(schema: Data, whose: str = "") -> Diagnostic:
     return _warning(f"unknown $schema {schema['$schema']!r}{whose}: it was not applied; known are {drafts}")
 
 
-def _foreign(named: str) -> Diagnostic:
+def _foreign(draft: str) -> Diagnostic:
     return _warning(
-        f"a part of the schema has a $schema of its own, {named!r}: it was not applied; put it among the shared schemas and refer to it"
+        f"a part of the schema has a $schema of its own, {draft!r}: it was not applied; put it among the shared schemas and refer to it"
     )
 
 
 @cache
-def _rules(draft: str) -> jsonschema_rs.Validator:
-    """What a schema of this draft must be. Not `meta.validate`: that one fetches a `$schema` it does not know."""
+def _meta_schema(draft: str) -> jsonschema_rs.Validator:
+    """The meta-schema of this draft. Not `meta.validate`, which fetches a `$schema` that it does not know."""
     return _DRAFTS[draft]({"$schema": draft, "$ref": draft}, offline=True)
 
 
 def _meta_violations(part: Data) -> Iterator[Diagnostic]:
     try:
-        rules = _rules(draft_of(part) or DRAFT_2020)
-        for error, _ in zip(rules.iter_errors(part), range(MAX_DIAGNOSTICS), strict=False):
+        meta_schema = _meta_schema(draft_of(part) or DRAFT_2020)
+        for error, _ in zip(meta_schema.iter_errors(part), range(MAX_DIAGNOSTICS), strict=False):
             yield _warning(f"the schema is not a valid JSON Schema: {error.message}", path_text(error.instance_path))
-    except ValueError as wrong:
-        yield _warning(f"the schema cannot be read: {wrong}")
+    except ValueError as error:
+        yield _warning(f"the schema cannot be read: {error}")
 
 
 def _compiled(prepared: Prepared) -> jsonschema_rs.Validator:
     try:
         registry = jsonschema_rs.Registry(list(prepared.resources.items()), retriever=_refuse_to_fetch)
-    except (ValueError, jsonschema_rs.ReferencingError) as wrong:
-        raise _Unusable(_warning(f"the shared schemas do not fit together: {wrong}; not applied")) from None
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        raise _Unusable(_warning(f"the shared schemas do not fit together: {error}; not applied")) from None
     linear = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES, dfa_size_limit=PATTERN_BYTES)
-    # Look-around is beyond the linear engine; the other one backtracks, so it gets a limit.
+    # The linear engine has no look-around. The other one has it but backtracks, so it gets a limit.
     backtracking = jsonschema_rs.FancyRegexOptions(BACKTRACKS, PATTERN_BYTES, PATTERN_BYTES)
     problem = ""
     for options in (linear, backtracking):
@@ -224,34 +224,34 @@ def _compiled(prepared: Prepared) -> jsonschema_rs.Validator:
             return jsonschema_rs.validator_for(
                 prepared.root, registry=registry, pattern_options=options, offline=True, validate_formats=True
             )
-        except jsonschema_rs.ValidationError as wrong:
-            problem = wrong.message
-        except (ValueError, jsonschema_rs.ReferencingError) as wrong:
-            problem = str(wrong)
+        except jsonschema_rs.ValidationError as error:
+            problem = error.message
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            problem = str(error)
     raise _Unusable(_warning(f"the schema cannot be used: {problem}; it was not applied"))
 
 
 def _all_violations(validator: jsonschema_rs.Validator, documents: Sequence[Document]) -> list[Diagnostic]:
-    found: list[Diagnostic] = []
+    violations: list[Diagnostic] = []
     for number, document in enumerate(documents, 1):
         label = f"document {number}: " if len(documents) > 1 else ""
-        found += _violations(validator, document, label, MAX_DIAGNOSTICS + 1 - len(found))
-    return found
+        violations += _violations(validator, document, label, MAX_DIAGNOSTICS + 1 - len(violations))
+    return violations
 
 
 def _violations(validator: jsonschema_rs.Validator, document: Document, label: str, most: int) -> list[Diagnostic]:
     try:
-        # A failed branch of anyOf keeps a copy of what it was asked about: not even tried where all is well.
+        # `iter_errors` copies the data for each failed branch of anyOf, so it is not called for valid data.
         if validator.is_valid(document.data):
             return []
         errors = [error for error, _ in zip(validator.iter_errors(document.data), range(most), strict=False)]
-    except ValueError as wrong:
-        return [_warning(f"{label}the schema could not be applied to this content: {wrong}")]
+    except ValueError as error:
+        return [_warning(f"{label}the schema could not be applied to this content: {error}")]
     paths: list[Path] = [tuple(error.instance_path) for error in errors]
     places = document.locate(paths) if paths else {}
     return [
         Diagnostic(
-            _severity(error),
+            "warning" if isinstance(error.kind, _TOO_COSTLY) else "error",
             shortened(label + _message(error)),
             *places.get(path, (None, None)),
             path_text(path),
@@ -259,10 +259,6 @@ def _violations(validator: jsonschema_rs.Validator, document: Document, label: s
         )
         for error, path in zip(errors, paths, strict=True)
     ]
-
-
-def _severity(error: jsonschema_rs.ValidationError) -> Severity:
-    return "warning" if isinstance(error.kind, _TOO_COSTLY) else "error"
 
 
 def _message(error: jsonschema_rs.ValidationError) -> str:

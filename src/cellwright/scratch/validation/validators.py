@@ -1,4 +1,4 @@
-"""Validation for callers: cells in, findings out, within the time, whatever the cells hold."""
+"""Validation for callers: takes cells, returns findings, and ends within the given time whatever the cells hold."""
 
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -35,10 +35,10 @@ class Validators:
     ) -> list[Validation]:
         """Check cells, in their order. `schemas` are the shared ones, under their names and under their ids.
 
-        `seconds` bound the whole call, the wait for a free process included; after it there is no partial result. `caller` is
-        whom the work counts for when several want to be served.
+        `seconds` limit the whole call, with the wait for a free process; after that there is no partial result. `caller` is
+        the one that the work counts for when several callers wait.
         """
-        unchecked = {index: why for index, cell in enumerate(cells) if (why := _why_not(cell))}
+        unchecked = {index: reason for index, cell in enumerate(cells) if (reason := _skip_reason(cell))}
         if len(unchecked) == len(cells):
             return [skipped(cell, unchecked[index]) for index, cell in enumerate(cells)]
         async with self._session(schemas, seconds, caller, f"{len(cells)} cell(s)") as session:
@@ -65,7 +65,7 @@ class Validators:
 
     @asynccontextmanager
     async def _session(
-        self, schemas: Mapping[str, object], seconds: float, caller: str, what: str
+        self, schemas: Mapping[str, object], seconds: float, caller: str, subject: str
     ) -> AsyncGenerator[WorkerSession]:
         try:
             async with self.pool.session(seconds, caller) as session:
@@ -74,12 +74,13 @@ class Validators:
                 )
                 yield session
         except TimeoutError as error:
-            message = f"{what} could not be checked within {seconds:g} s; there is no partial result"
+            message = f"{subject} could not be checked within {seconds:g} s; there is no partial result"
             hint = "check fewer or smaller cells at once, or raise scratch_validation_timeout"
             raise ValidationTimeout(message, hint=hint) from error
 
 
-def _why_not(cell: CellToCheck) -> str:
+def _skip_reason(cell: CellToCheck) -> str:
+    """Why a cell is not checked at all; empty if it is."""
     language = find_language(cell.language)
     if language is None:
         return f"no validator is known for {cell.language!r}; the cell is stored as it is"
@@ -88,12 +89,12 @@ def _why_not(cell: CellToCheck) -> str:
 
 async def _check(session: WorkerSession, cell: CellToCheck) -> Validation:
     if too_deep(cell.schema):
-        found = await _check(session, replace(cell, schema=None))
+        result = await _check(session, replace(cell, schema=None))
         warning = Diagnostic("warning", "the schema is nested too deeply; it was not applied", source="json-schema")
-        status = "undecided" if found.status in {"valid", "warning"} else found.status
-        return replace(found, status=status, diagnostics=(*found.diagnostics, warning))
+        status = "undecided" if result.status in {"valid", "warning"} else result.status
+        return replace(result, status=status, diagnostics=(*result.diagnostics, warning))
     try:
-        # Not `asdict`: that copies the schema, and this is the event loop.
+        # Not `asdict`, which would copy the whole schema on the event loop.
         answer = await session.ask(jobs.cell, **{name: getattr(cell, name) for name in CELL_FIELDS})
     except TooMuchWork as error:
         return failed(cell, error.message)

@@ -1,4 +1,4 @@
-"""A strict JSON reader that keeps no data and never recurses: it says where the text is wrong, and where things stand."""
+"""A strict JSON reader that keeps no data and never recurses: it finds where the text is wrong, and where values stand."""
 
 import re
 from collections.abc import Collection
@@ -41,7 +41,7 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class JsonScan:
-    """What was seen on the way."""
+    """What a scan found."""
 
     places: dict[Path, int] = field(default_factory=dict[Path, int])
     duplicates: list[tuple[Path, int]] = field(default_factory=list[tuple[Path, int]])
@@ -49,19 +49,19 @@ class JsonScan:
 
 
 class _Scanner:
-    def __init__(self, text: str, wanted: Collection[Path]) -> None:
+    def __init__(self, text: str, paths: Collection[Path]) -> None:
         self.text = text
         self.at = 0
         self.stack: list[_Open] = []
-        self.wanted = frozenset(wanted)
-        self.depths = {len(path) for path in self.wanted}
+        self.paths = frozenset(paths)
+        self.depths = {len(path) for path in self.paths}
         self.places: dict[Path, int] = {}
         self.duplicates: list[tuple[Path, int]] = []
         self.deepest = 0
 
     def skip_space(self) -> None:
-        found = _SPACE.match(self.text, self.at)
-        self.at = found.end() if found else self.at
+        space = _SPACE.match(self.text, self.at)
+        self.at = space.end() if space else self.at
 
     def peek(self) -> str:
         self.skip_space()
@@ -71,18 +71,18 @@ class _Scanner:
         return tuple(container.step for container in self.stack)
 
     def note_place(self) -> None:
-        if len(self.stack) in self.depths and (path := self.path()) in self.wanted:
+        if len(self.stack) in self.depths and (path := self.path()) in self.paths:
             self.places[path] = self.at
 
     def run(self) -> None:
-        """One value and all in it. The stack is ours, so nesting costs memory and not the interpreter's stack."""
+        """Read one value and all in it. The stack is our own, so deep nesting cannot exhaust the interpreter's."""
         while self.value_or_opening() or self.go_on():
             pass
         self.expect_end()
 
     def run_until_found(self) -> None:
-        """Like `run`, for a text that is known to be good and to have no key twice: stops at the last wanted place."""
-        while len(self.places) < len(self.wanted) and (self.value_or_opening() or self.go_on()):
+        """Like `run`, for a text that is known to be valid and to have no key twice: stops when all paths are found."""
+        while len(self.places) < len(self.paths) and (self.value_or_opening() or self.go_on()):
             pass
 
     def expect_end(self) -> None:
@@ -125,8 +125,7 @@ class _Scanner:
             self.at += 1
             return False
         if character != ",":
-            what = f"found {character!r}" if character else "the text ends"
-            raise NotJson(self.at, f"expected , or {closing}, but {what}")
+            raise NotJson(self.at, f"expected , or {closing}, but {_describe(character)}")
         comma = self.at
         self.at += 1
         if self.peek() == closing:
@@ -142,8 +141,7 @@ class _Scanner:
         character = self.peek()
         start = self.at
         if character != '"':
-            what = f"found {character!r}" if character else "the text ends"
-            raise NotJson(start, f"expected a key in double quotes, but {what}")
+            raise NotJson(start, f"expected a key in double quotes, but {_describe(character)}")
         container.step = self.string()
         assert container.keys is not None
         if container.step in container.keys:
@@ -154,15 +152,15 @@ class _Scanner:
         self.at += 1
 
     def string(self) -> str:
-        found = _STRING.match(self.text, self.at)
-        if found is None:
+        match = _STRING.match(self.text, self.at)
+        if match is None:
             raise self.broken_string()
-        self.at = found.end()
-        return _unescaped(found.group()[1:-1])
+        self.at = match.end()
+        return _unescape(match.group()[1:-1])
 
     def broken_string(self) -> NotJson:
-        begun = _BROKEN_STRING.match(self.text, self.at)
-        end = begun.end() if begun else self.at
+        beginning = _BROKEN_STRING.match(self.text, self.at)
+        end = beginning.end() if beginning else self.at
         if end >= len(self.text):
             return NotJson(self.at, "this text in quotes never ends")
         if self.text[end] == "\\":
@@ -178,13 +176,17 @@ class _Scanner:
         word = _WORD.match(self.text, self.at)
         if word is not None and word.group() not in _PLAIN_WORDS:
             raise NotJson(self.at, _WRONG_WORDS.get(word.group(), f"{word.group()[:40]!r} is not a JSON value"))
-        found = word or _NUMBER.match(self.text, self.at)
-        if found is None:
-            raise NotJson(self.at, _what_stands_there(character))
-        self.at = found.end()
+        match = word or _NUMBER.match(self.text, self.at)
+        if match is None:
+            raise NotJson(self.at, _not_a_value(character))
+        self.at = match.end()
 
 
-def _what_stands_there(character: str) -> str:
+def _describe(character: str) -> str:
+    return f"found {character!r}" if character else "the text ends"
+
+
+def _not_a_value(character: str) -> str:
     if character == "'":
         return "text stands in double quotes in JSON"
     if character in "/#":
@@ -196,25 +198,25 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
-def _unescaped(raw: str) -> str:
+def _unescape(raw: str) -> str:
     if "\\" not in raw:
         return raw
     halves = _ESCAPE.sub(
-        lambda found: chr(int(found[1][1:], 16)) if found[1][0] == "u" else _ESCAPED.get(found[1], found[1]), raw
+        lambda match: chr(int(match[1][1:], 16)) if match[1][0] == "u" else _ESCAPED.get(match[1], match[1]), raw
     )
     # Two escapes can be the halves of one character; a half alone stays what it is.
     return halves.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
-def find(text: str, wanted: Collection[Path]) -> dict[Path, int]:
-    """The offsets of places in a text that is known to be good and to have no key twice."""
-    scanner = _Scanner(text, wanted)
+def find(text: str, paths: Collection[Path]) -> dict[Path, int]:
+    """The offsets of these paths in a text that is known to be valid and to have no key twice."""
+    scanner = _Scanner(text, paths)
     scanner.run_until_found()
     return scanner.places
 
 
-def scan(text: str, wanted: Collection[Path] = ()) -> JsonScan:
-    """Read all of it, or raise NotJson. `wanted` are the places in the data whose offsets are asked for."""
-    scanner = _Scanner(text, wanted)
+def scan(text: str, paths: Collection[Path] = ()) -> JsonScan:
+    """Read the whole text, or raise NotJson. The scan has the offsets of `paths`."""
+    scanner = _Scanner(text, paths)
     scanner.run()
     return JsonScan(scanner.places, scanner.duplicates, scanner.deepest)

@@ -1,4 +1,4 @@
-"""JSON, strictly as RFC 8259 has it. Quick where all is well; read again with positions where something has to be said."""
+"""Checks JSON strictly by RFC 8259. The quick reader comes first; only text with a finding is read again, with positions."""
 
 import json
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from cellwright.scratch.validation.model import Diagnostic, Severity, shortened
 
 BYTE_ORDER_MARK = "\ufeff"
 INTEGER_DIGITS = 4000
-"""Longer integers are kept as decimals: Python refuses to convert them, and JSON does not."""
+"""Longer integers are kept as decimals: JSON allows them, but Python refuses to convert them."""
 
 
 class _Unusual(ValueError):
-    """Something that has to be looked at with positions."""
+    """Something that has to be read again with positions."""
 
 
 def _integer(digits: str) -> int | Decimal:
@@ -39,41 +39,41 @@ def check(text: str, _language: Language) -> Checked:
     findings: list[Diagnostic] = []
     if body != text:
         findings.append(_finding("warning", "a byte order mark stands before the JSON; many readers refuse it", (1, 1)))
-    repeated = False
+    has_duplicates = False
 
-    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal repeated
-        made = dict(found)
-        repeated = repeated or len(made) != len(found)
-        return made
+    def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal has_duplicates
+        members = dict(pairs)
+        has_duplicates = has_duplicates or len(members) != len(pairs)
+        return members
 
     try:
         data = json.loads(
-            body, object_pairs_hook=pairs, parse_int=_integer, parse_float=_number, parse_constant=_constant
+            body, object_pairs_hook=build_object, parse_int=_integer, parse_float=_number, parse_constant=_constant
         )
     except (ValueError, RecursionError):
-        return _explained(body, findings)
-    if not repeated:
+        return _explain_failure(body, findings)
+    if not has_duplicates:
         return Checked(tuple(findings), (Document(data, lambda paths: _lines(body, find(body, paths))),))
     findings += _duplicates(body, scan(body))
     return Checked(tuple(findings), (Document(data, lambda paths: _lines(body, scan(body, paths).places)),))
 
 
-def _explained(body: str, findings: list[Diagnostic]) -> Checked:
+def _explain_failure(body: str, findings: list[Diagnostic]) -> Checked:
     try:
-        seen = scan(body)
-    except NotJson as wrong:
-        where = LineIndex(body).position(wrong.offset)
-        return Checked((*findings, _finding("error", wrong.message, where)))
-    message = f"nested {seen.deepest} levels deep: most readers refuse this, and no schema can be applied"
-    return Checked((*findings, *_duplicates(body, seen), _finding("warning", message, (1, 1))))
+        json_scan = scan(body)
+    except NotJson as error:
+        position = LineIndex(body).position(error.offset)
+        return Checked((*findings, _finding("error", error.message, position)))
+    message = f"nested {json_scan.deepest} levels deep: most readers refuse this, and no schema can be applied"
+    return Checked((*findings, *_duplicates(body, json_scan), _finding("warning", message, (1, 1))))
 
 
-def _duplicates(body: str, seen: JsonScan) -> list[Diagnostic]:
+def _duplicates(body: str, json_scan: JsonScan) -> list[Diagnostic]:
     lines = LineIndex(body)
     return [
         _finding("warning", f"the key {path[-1]!r} stands twice; the last one counts", lines.position(offset), path)
-        for path, offset in seen.duplicates
+        for path, offset in json_scan.duplicates
     ]
 
 
@@ -82,6 +82,6 @@ def _lines(body: str, offsets: Mapping[Path, int]) -> dict[Path, Position]:
     return {path: lines.position(offset) for path, offset in offsets.items()}
 
 
-def _finding(severity: Severity, message: str, where: Position, path: Path | None = None) -> Diagnostic:
+def _finding(severity: Severity, message: str, position: Position, path: Path | None = None) -> Diagnostic:
     place = "" if path is None else path_text(path)
-    return Diagnostic(severity, shortened(message), *where, path=place, source="json")
+    return Diagnostic(severity, shortened(message), *position, path=place, source="json")

@@ -1,4 +1,4 @@
-"""Markdown: any text is Markdown, so this only points at what the writer can hardly have meant."""
+"""Checks Markdown. Any text is Markdown, so there are only warnings, for what the writer hardly intended."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -20,12 +20,12 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*$")
 
 def check(text: str, _language: Language) -> Checked:
     front = _FRONT_MATTER.match(text)
-    # The lines of the front matter stay, empty, so that all others keep their numbers.
+    # The lines of the front matter stay as empty ones, so that all others keep their numbers.
     body = "\n" * front.group().count("\n") + text[front.end() :] if front else text
     tokens = MarkdownIt("commonmark").enable("table").parse(body)
     lines = body.split("\n")
-    found = [*_open_fences(tokens, lines), *_heading_jumps(tokens), *_links(tokens), *_references(tokens)]
-    return Checked(tuple(sorted(found, key=lambda finding: finding.line or 0)))
+    findings = [*_open_fences(tokens, lines), *_heading_jumps(tokens), *_links(tokens), *_references(tokens)]
+    return Checked(tuple(sorted(findings, key=lambda finding: finding.line or 0)))
 
 
 def _warning(message: str, token: Token) -> Diagnostic:
@@ -43,30 +43,33 @@ def _open_fences(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[Diag
 
 
 def _heading_jumps(tokens: Sequence[Token]) -> Iterator[Diagnostic]:
-    before = 0
+    previous_level = 0
     for token in tokens:
         if token.type == "heading_open":
             level = int(token.tag[1:])
-            if before and level > before + 1:
-                yield _warning(f"heading of level {level} follows one of level {before}", token)
-            before = level
+            if previous_level and level > previous_level + 1:
+                yield _warning(f"heading of level {level} follows one of level {previous_level}", token)
+            previous_level = level
 
 
 def _anchors(tokens: Sequence[Token]) -> set[str]:
-    """The names by which headings can be linked to, as most renderers make them."""
-    found: set[str] = set()
+    """The anchors of headings, as most renderers make them, and those of HTML elements."""
+    anchors: set[str] = set()
     for index, token in enumerate(tokens):
         if token.type == "heading_open":
             name = _NOT_IN_ANCHORS.sub("", tokens[index + 1].content.lower()).strip().replace(" ", "-")
             number = 0
-            while (anchor := f"{name}-{number}" if number else name) in found:
+            while (anchor := f"{name}-{number}" if number else name) in anchors:
                 number += 1
-            found.add(anchor)
-        html = [token, *(token.children or ())]
-        found |= {
-            name.lower() for part in html if part.type.startswith("html") for name in _HTML_ANCHOR.findall(part.content)
+            anchors.add(anchor)
+        parts = [token, *(token.children or ())]
+        anchors |= {
+            name.lower()
+            for part in parts
+            if part.type.startswith("html")
+            for name in _HTML_ANCHOR.findall(part.content)
         }
-    return found
+    return anchors
 
 
 def _links(tokens: Sequence[Token]) -> Iterator[Diagnostic]:

@@ -1,6 +1,6 @@
-"""Python, by its own compiler: nothing is run, imported or read, a coding comment means nothing in text.
+"""Checks Python with its own compiler. Nothing is run, imported or read; a coding comment has no meaning in text.
 
-Cells come from notebooks, so top-level `await` and the lines that IPython understands (`%magic`, `!command`, `name?`) are good.
+Cells come from notebooks, so top-level `await` and the lines that IPython understands (`%magic`, `!command`, `name?`) are valid.
 """
 
 import ast
@@ -29,46 +29,42 @@ def check(text: str, _language: Language) -> Checked:
     body = text.lstrip("\ufeff")
     cell_magic = _CELL_MAGIC.match(body)
     if cell_magic is None:
-        return Checked(tuple(_compiled(body)))
+        return Checked(tuple(_findings(body)))
     if cell_magic[1] not in PYTHON_CELL_MAGICS:
         message = f"%%{cell_magic[1]} hands this cell to another program; it was not checked"
         return Checked((Diagnostic("info", message, 1, 1, source=SOURCE),))
-    return Checked(tuple(_compiled(_without_first_line(body))))
+    return Checked(tuple(_findings(_without_first_line(body))))
 
 
 def _without_first_line(body: str) -> str:
-    """The magic's line becomes an empty one, so that the lines below keep their numbers."""
+    """The text with an empty line for the magic, so that the lines below keep their numbers."""
     start = body.index("%%")
     end = body.find("\n", start)
     return body[:start].replace(" ", "") + (body[end:] if end >= 0 else "")
 
 
-def _compiled(body: str) -> list[Diagnostic]:
-    found = _attempt(body)
-    if not any(finding.severity == "error" for finding in found) or not _MAGIC_LINE.search(body):
-        return found
-    return _attempt(_MAGIC_LINE.sub(r"\g<indent>pass", body))
+def _findings(body: str) -> list[Diagnostic]:
+    findings = _compile(body)
+    if not any(finding.severity == "error" for finding in findings) or not _MAGIC_LINE.search(body):
+        return findings
+    return _compile(_MAGIC_LINE.sub(r"\g<indent>pass", body))
 
 
-def _attempt(body: str) -> list[Diagnostic]:
-    with warnings.catch_warnings(record=True) as noticed:
+def _compile(body: str) -> list[Diagnostic]:
+    with warnings.catch_warnings(record=True) as compiler_warnings:
         warnings.simplefilter("always")
         try:
             compile(body, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-        except SyntaxError as wrong:
-            return [_error(wrong)]
+        except SyntaxError as error:
+            column = error.offset if error.offset and error.offset > 0 else None
+            return [Diagnostic("error", shortened(error.msg), error.lineno, column, source=SOURCE)]
         except MemoryError:
-            # The parser's own stack is full, not the machine's memory.
+            # The parser raises this when its own stack is full; memory is not short.
             raise RecursionError from None
-        except ValueError as wrong:
-            return [Diagnostic("error", shortened(str(wrong)), source=SOURCE)]
+        except ValueError as error:
+            return [Diagnostic("error", shortened(str(error)), source=SOURCE)]
     return [
         Diagnostic("warning", shortened(str(warning.message)), warning.lineno, source=SOURCE)
-        for warning in noticed
+        for warning in compiler_warnings
         if warning.filename == "<cell>"
     ]
-
-
-def _error(wrong: SyntaxError) -> Diagnostic:
-    column = wrong.offset if wrong.offset and wrong.offset > 0 else None
-    return Diagnostic("error", shortened(wrong.msg), wrong.lineno, column, source=SOURCE)

@@ -1,4 +1,4 @@
-"""Code in other languages, by tree-sitter grammars: where the tree has an error or a missing piece, something is said."""
+"""Checks code in other languages with tree-sitter grammars. Each error and each missing piece of the tree is a finding."""
 
 import importlib
 import re
@@ -24,25 +24,25 @@ def load(grammar: Grammar) -> Parser:
     """The parser of a grammar; ModuleNotFoundError if its package is not installed."""
     module = importlib.import_module(grammar.module)
     with warnings.catch_warnings():
-        # A few grammars still hand over their pointer as a number; it works, and says that it is old.
+        # A few grammars still return their pointer as a number, which works but is deprecated.
         warnings.simplefilter("ignore", DeprecationWarning)
         pointer: object = getattr(module, grammar.function)()
         return Parser(TreeLanguage(pointer))
 
 
 def check(text: str, language: Language) -> Checked:
-    # Some grammars do not see that something is missing at the end of a line that does not end.
+    # Some grammars miss an error at the end of a text without a final line break.
     content = text.encode() if text.endswith("\n") else f"{text}\n".encode()
     readings = [_findings(content, grammar) for grammar in language.grammars if grammar.fits(text)]
-    return Checked(tuple(min(readings, key=lambda findings: (_errors(findings), len(findings)))))
 
+    def rank(findings: list[Diagnostic]) -> tuple[int, int]:
+        return sum(finding.severity == "error" for finding in findings), len(findings)
 
-def _errors(findings: list[Diagnostic]) -> int:
-    return sum(finding.severity == "error" for finding in findings)
+    return Checked(tuple(min(readings, key=rank)))
 
 
 def prepare(language: Language) -> None:
-    """Load what `check` will need, while files may still be opened."""
+    """Load the parsers that `check` will need, while files may still be opened."""
     for grammar in language.grammars:
         _parsers.setdefault(grammar, load(grammar))
 
@@ -55,44 +55,44 @@ def _findings(content: bytes, grammar: Grammar) -> list[Diagnostic]:
     if not root.has_error:
         return []
     source = _Source(content, grammar)
-    wrong = list(islice(_wrong_nodes(root), MAX_DIAGNOSTICS))
+    error_nodes = list(islice(_error_nodes(root), MAX_DIAGNOSTICS))
     if grammar.brackets and _brackets_are_clear(content, grammar):
         unpaired = [source.finding(node, _unpaired_message(node), "error") for node in _unpaired(root)]
         if unpaired:
-            return [*unpaired[:MAX_DIAGNOSTICS], *(source.finding(node) for node in wrong)]
-    if len(wrong) == 1 and root.type != "ERROR" and _is_missing_end(wrong[0], content, grammar):
-        return [source.finding(wrong[0], severity="error")]
-    return [source.finding(node) for node in wrong]
+            return [*unpaired[:MAX_DIAGNOSTICS], *(source.finding(node) for node in error_nodes)]
+    if len(error_nodes) == 1 and root.type != "ERROR" and _is_missing_end(error_nodes[0], content, grammar):
+        return [source.finding(error_nodes[0], severity="error")]
+    return [source.finding(node) for node in error_nodes]
 
 
 def _brackets_are_clear(content: bytes, grammar: Grammar) -> bool:
-    """Whether brackets that do not pair prove something."""
+    """Whether brackets that do not pair prove an error."""
     if any(text.encode() in content for text in grammar.unclear_with):
         return False
     return not (grammar.reads_into_strings and any(BRACKET.search(text) for text in STRING.findall(content)))
 
 
 def _is_missing_end(node: Node, content: bytes, grammar: Grammar) -> bool:
-    """Whether this is one of the grammar's endings, missing where the text ends."""
+    """Whether this is one of the grammar's endings, and missing at the very end of the text."""
     return node.is_missing and node.type in grammar.endings and not content[node.start_byte :].strip()
 
 
 def _unpaired(root: Node) -> list[Node]:
-    """For each kind of bracket the ones without their other half, in the order of the text."""
-    waiting: dict[str, list[Node]] = {closing: [] for closing in OPENING}
+    """The brackets without their other half, in the order of the text. Each kind of bracket is counted by itself."""
+    unclosed: dict[str, list[Node]] = {closing: [] for closing in OPENING}
     stray: list[Node] = []
     for node in _tokens(root):
         for sign in node.type:
             if sign in CLOSING:
-                waiting[CLOSING[sign]].append(node)
-            elif sign in waiting:
-                stray += [] if waiting[sign] else [node]
-                del waiting[sign][-1:]
-    return sorted((*stray, *(node for nodes in waiting.values() for node in nodes)), key=lambda node: node.start_byte)
+                unclosed[CLOSING[sign]].append(node)
+            elif sign in unclosed:
+                stray += [] if unclosed[sign] else [node]
+                del unclosed[sign][-1:]
+    return sorted((*stray, *(node for nodes in unclosed.values() for node in nodes)), key=lambda node: node.start_byte)
 
 
 def _tokens(root: Node) -> Iterator[Node]:
-    """The signs and keywords of the text, in their order: not what stands in strings, comments and names."""
+    """The punctuation and keywords of the text, in their order, without strings, comments and names."""
     pending = [root]
     while pending:
         node = pending.pop()
@@ -106,8 +106,8 @@ def _unpaired_message(node: Node) -> str:
     return f"{node.type!r} closes nothing" if node.type in OPENING else f"{node.type!r} is never closed"
 
 
-def _wrong_nodes(root: Node) -> Iterator[Node]:
-    """Missing pieces, and errors that hold no smaller one, in the order of the text."""
+def _error_nodes(root: Node) -> Iterator[Node]:
+    """Missing pieces, and errors that contain no smaller error, in the order of the text."""
     pending = [root]
     while pending:
         node = pending.pop()
@@ -118,7 +118,7 @@ def _wrong_nodes(root: Node) -> Iterator[Node]:
 
 
 class _Source:
-    """The content by lines, for findings with their place."""
+    """The content by lines, for the positions of findings."""
 
     def __init__(self, content: bytes, grammar: Grammar) -> None:
         self._lines = content.split(b"\n")
@@ -128,8 +128,10 @@ class _Source:
         row, byte_column = node.start_point
         line = self._lines[row] if row < len(self._lines) else b""
         column = len(line[:byte_column].decode(errors="replace")) + 1
-        said = shortened(message or _message(node, line[byte_column : byte_column + 4 * EXCERPT_CHARS]))
-        return Diagnostic(severity or self._grammar.severity, said, row + 1, column, source=self._grammar.distribution)
+        message = shortened(message or _message(node, line[byte_column : byte_column + 4 * EXCERPT_CHARS]))
+        return Diagnostic(
+            severity or self._grammar.severity, message, row + 1, column, source=self._grammar.distribution
+        )
 
 
 def _message(node: Node, after: bytes) -> str:

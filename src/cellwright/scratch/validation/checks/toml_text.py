@@ -1,4 +1,4 @@
-"""TOML, by the standard library's reader."""
+"""Checks TOML with the standard library's reader."""
 
 import datetime as dt
 import re
@@ -16,24 +16,24 @@ _PLACE = re.compile(r" ?\(at (?:line (\d+), column (\d+)|end of document)\)$")
 def check(text: str, _language: Language) -> Checked:
     try:
         data = tomllib.loads(text)
-    except ValueError as wrong:
-        return Checked((_explained(text, str(wrong)),))
+    except ValueError as error:
+        return Checked((_syntax_error(text, str(error)),))
     except RecursionError:
         return Checked((Diagnostic("warning", "nested too deeply to be read", 1, 1, source="toml"),))
     return Checked(documents=(Document(_plain(data)),))
 
 
-def _explained(text: str, message: str) -> Diagnostic:
+def _syntax_error(text: str, message: str) -> Diagnostic:
     place = _PLACE.search(message)
     if place is None:
         return Diagnostic("error", shortened(message), source="toml")
     line, column = place.groups()
-    where = (int(line), int(column)) if line else LineIndex(text).position(len(text))
-    return Diagnostic("error", shortened(message[: place.start()]), *where, source="toml")
+    position = (int(line), int(column)) if line else LineIndex(text).position(len(text))
+    return Diagnostic("error", shortened(message[: place.start()]), *position, source="toml")
 
 
 def _plain(value: Data) -> Data:
-    """TOML has dates and times; JSON Schema sees them as the text they are."""
+    """The data with dates and times as text, because JSON Schema does not know them."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):

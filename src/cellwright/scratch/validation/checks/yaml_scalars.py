@@ -1,4 +1,4 @@
-"""What an unquoted YAML scalar means: by YAML 1.2, and where a YAML 1.1 reader would take it for something else."""
+"""What an unquoted YAML scalar means by YAML 1.2, and whether a YAML 1.1 reader would take it for something else."""
 
 import re
 from decimal import Decimal
@@ -14,7 +14,7 @@ _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _BEYOND_FLOATS = Decimal("1e400")
-"""Stands for infinity and not-a-number, which JSON Schema does not have: a number that no limit holds for."""
+"""Stands for infinity and not-a-number, which JSON Schema does not have: a number above every limit."""
 
 _OLD_TRUE = re.compile(r"yes|Yes|YES|on|On|ON")
 _OLD_FALSE = re.compile(r"no|No|NO|off|Off|OFF")
@@ -25,7 +25,7 @@ LONGEST_NUMBER = 4000
 
 
 def plain_value(text: str) -> Data:
-    """An unquoted scalar by the core schema of YAML 1.2."""
+    """The value of an unquoted scalar by the core schema of YAML 1.2."""
     if text in _NULL:
         return None
     if text in _TRUE or text in _FALSE:
@@ -47,7 +47,7 @@ def _number(text: str) -> Data:
 
 
 def older_meaning(text: str) -> str:
-    """What a YAML 1.1 reader makes of it where that differs; empty where both agree."""
+    """What a YAML 1.1 reader takes it for, if that differs from YAML 1.2; else empty."""
     if _OLD_TRUE.fullmatch(text):
         return "true"
     if _OLD_FALSE.fullmatch(text):
