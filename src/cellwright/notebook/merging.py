@@ -12,7 +12,7 @@ from typing import Any
 
 from pycrdt import Doc, Text
 
-from cellwright.notebook.differences import longest_ascending
+from cellwright.notebook.differences import longest_ascending, replaced
 from cellwright.notebook.textdiff import changed_text, changes, rebase, set_text
 
 NO_METADATA = "{}"
@@ -122,6 +122,29 @@ def combined_text(base: str, mine: str, theirs: str) -> str:
     set_text(second.get("text", type=Text), mine)
     first.apply_update(second.get_update())
     return str(text)
+
+
+def merged_text(base: str, mine: str, theirs: str) -> str | None:
+    """The text with both changes; None if they touch: if both change the same line, or add lines at the same place."""
+    if mine in (base, theirs):
+        return theirs
+    if theirs == base:
+        return mine
+    base_lines = base.split("\n")
+    passages = {
+        (passage.start, passage.end, *lines[passage.new_start : passage.new_end])
+        for lines in (mine.split("\n"), theirs.split("\n"))
+        for passage in replaced(base_lines, lines)
+    }
+    merged: list[str] = []
+    last_start = last_end = 0
+    for number, (start, end, *new_lines) in enumerate(sorted(passages, key=lambda passage: passage[:2])):
+        adds_at_same_place = number and start == end == last_start == last_end
+        if start < last_end or adds_at_same_place:
+            return None
+        merged += [*base_lines[last_end:start], *new_lines]
+        last_start, last_end = start, end
+    return "\n".join([*merged, *base_lines[last_end:]])
 
 
 def _merged_order(base: Plain, mine: Plain, theirs: Plain, merged: Mapping[str, PlainCell]) -> list[str]:
