@@ -33,7 +33,9 @@ from cellwright.jupyter.kernels.images import Pictures
 from cellwright.jupyter.kernels.live import LiveKernels
 from cellwright.jupyter.kernels.queue import KernelQueue
 from cellwright.jupyter.model import CellType, FileKind, JsonObject, NewCell, RoomKind, SessionInfo
+from cellwright.jupyter.notebooks.meaning import CallersSight
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
+from cellwright.jupyter.notebooks.sights import Sights
 from cellwright.jupyter.server.connect import Connect, FoundServer
 from cellwright.jupyter.server.embedded import EmbeddedJupyter, LabNotInstalled, missing_parts
 from cellwright.jupyter.server.which_python import which_python
@@ -92,6 +94,7 @@ class LiveNotebooks:
         self._changing_kernels = Claims()
         self._connected: Connected | None = None
         self._holders: set[asyncio.Task[None]] = set()
+        self._sights = Sights()
 
     # -- connecting ----------------------------------------------------------------------------------------------------------
 
@@ -217,6 +220,10 @@ class LiveNotebooks:
         connected = await self.connected(call)
         async with connected.rooms.notebook(path, looks=looks) as document:
             yield document
+
+    def sight(self, call: Call, path: NotebookPath, view: str | None = None) -> CallersSight:
+        """What the caller was shown of the notebook: in this view, or last."""
+        return CallersSight(self._sights, call, path, view)
 
     async def desk(self, call: Call) -> Desk:
         """The desk at which proposals are made."""

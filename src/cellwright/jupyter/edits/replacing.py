@@ -8,7 +8,7 @@ from cellwright.core.text.counting import counted
 from cellwright.jupyter.edits.history import Rewritten
 from cellwright.jupyter.notebooks.cells import checked_source
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, replacements
-from cellwright.notebook.addressing import CellRange
+from cellwright.notebook.addressing import at
 from cellwright.notebook.textdiff import apply, changed_text
 
 NAMED = 6
@@ -25,12 +25,19 @@ class ReplacedText:
 
 
 def replace_in_cell(
-    view: LiveNotebook, cell: CellRange, old: str, new: str, *, every: bool, expect: str | None, author: str
+    view: LiveNotebook,
+    index: int,
+    old: str,
+    new: str,
+    *,
+    every: bool,
+    expect: str | None,
+    seen: str | None,
+    author: str,
 ) -> list[ReplacedText]:
     """Replace text in one cell; it must occur there once, unless `every`."""
-    index = view.resolve([cell])[0]
     before = view.head(index).source
-    count = view.edit(cell, old, new, every=every, expect=expect, author=author)
+    count = view.edit(at(index), old, new, every=every, expect=expect, seen=seen, author=author)
     return [ReplacedText(index, before, view.head(index).source, count)]
 
 

@@ -13,6 +13,7 @@ from cellwright.jupyter.documents.updates import MAX_DEPTH, nested_too_deeply
 from cellwright.jupyter.model import CellHead
 from cellwright.jupyter.notebooks.cells import head_of, id_of
 from cellwright.jupyter.notebooks.outline import OutlineEntry, entry_of
+from cellwright.jupyter.notebooks.sights import Sight
 from cellwright.notebook.addressing import execution_count_in, no_such_cell, only_cell_showing
 
 OWN_NOTES = "cellwright"
@@ -46,6 +47,9 @@ class CellIndex:
         self._ids: list[str] = []
         self._shared: list[object] = []
         self._heads: list[CellHead | None] = []
+        self._revisions: list[str] = []
+        self._counts: list[int | None] = []
+        self._sight: Sight | None = None
         self.unread_count = 0
         """How many cells have not been read in their present state."""
         self._entries: list[OutlineEntry | None] = []
@@ -118,8 +122,22 @@ class CellIndex:
         head = self._heads[index]
         if head is None:
             head = self._heads[index] = head_of(self._shared[index])
+            self._note(index, head)
             self.unread_count -= 1
         return head
+
+    def sight(self) -> Sight:
+        """The notebook as it is now, to be remembered with what is shown of it."""
+        self._look_again()
+        if self.unread_count:
+            self.heads()
+        if self._sight is None:
+            self._sight = Sight(tuple(self._ids), tuple(self._revisions), tuple(self._counts))
+        return self._sight
+
+    def _note(self, index: int, head: CellHead) -> None:
+        self._revisions[index] = head.revision
+        self._counts[index] = head.execution_count
 
     def entry(self, index: int) -> OutlineEntry:
         """The cell's entry in an outline, made once for each state of the cell."""
@@ -137,8 +155,12 @@ class CellIndex:
         return self._shared[index]
 
     def heads(self) -> list[CellHead]:
-        with self._doc.transaction():
-            return [self.head(index) for index in range(len(self._ids))]
+        self._look_again()
+        if self.unread_count:
+            with self._doc.transaction():
+                for index in range(len(self._ids)):
+                    self.head(index)
+        return cast("list[CellHead]", self._heads.copy())
 
     def on_change(self, listener: Callable[[CellsChanged], None]) -> Callable[[], None]:
         """Call `listener` after every transaction that touched cells, until the returned function is called."""
@@ -150,6 +172,8 @@ class CellIndex:
             self._shared = [self._cells[index] for index in range(len(self._cells))]
             self._ids = [id_of(cell) for cell in self._shared]
         self._heads = [None] * len(self._ids)
+        self._revisions = [""] * len(self._ids)
+        self._counts = [None] * len(self._ids)
         self.unread_count = len(self._ids)
         self._entries = [None] * len(self._ids)
         self._count_of = Counter(self._ids)
@@ -173,6 +197,8 @@ class CellIndex:
                 if old_head is not None:
                     # Also if it is equal: the outputs of its cell may have changed.
                     head = self._heads[index] = head_of(self._shared[index])
+                    self._note(index, head)
+                    self._sight = None
                     if head != old_head:
                         self._entries[index] = None
                         touched.add(self._ids[index])
@@ -186,6 +212,7 @@ class CellIndex:
 
     def _follow(self, events: list[Any], transaction: object) -> None:
         self._heard = True
+        self._sight = None
         touched: set[str] = set()
         order = False
         for event in events:
@@ -221,6 +248,8 @@ class CellIndex:
                 del self._ids[position:end]
                 self.unread_count -= self._heads[position:end].count(None)
                 del self._heads[position:end]
+                del self._revisions[position:end]
+                del self._counts[position:end]
                 del self._entries[position:end]
                 del self._shared[position:end]
             else:
@@ -229,6 +258,8 @@ class CellIndex:
                 self._ids[position:position] = new_ids
                 self._count_of.update(new_ids)
                 self._heads[position:position] = [None] * len(new_ids)
+                self._revisions[position:position] = [""] * len(new_ids)
+                self._counts[position:position] = [None] * len(new_ids)
                 self.unread_count += len(new_ids)
                 self._entries[position:position] = [None] * len(new_ids)
                 self._shared[position:position] = cells

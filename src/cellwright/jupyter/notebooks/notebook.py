@@ -39,6 +39,7 @@ from cellwright.jupyter.notebooks.guards import (
 from cellwright.jupyter.notebooks.reading import STABLE_IDS, ReadableNotebook
 from cellwright.notebook.addressing import CellRange, insert_position, resolve_each, runs_of
 from cellwright.notebook.lineends import ShownText
+from cellwright.notebook.merging import merged_text
 from cellwright.notebook.textdiff import TextChange, apply, changed_text
 
 AGENT = "agent"
@@ -54,6 +55,8 @@ class SourceChange:
     expect: str | None = None
     metadata: Mapping[str, object] | None = None
     """Entries to set; None takes one away. Others stay."""
+    seen: str | None = None
+    """The revision that the caller was shown: what somebody else changed since is merged with `source`, or refuses it."""
 
 
 class LiveNotebook(ReadableNotebook):
@@ -82,19 +85,21 @@ class LiveNotebook(ReadableNotebook):
         resolved = resolve_each(self._index, [change.range for change in changes])
         planned = list(zip(changes, resolved, strict=True))
         check_changed(sum(map(len, resolved)))
+        sources: dict[int, str | None] = {}
         for change, indexes in planned:
             checked_source(change.source or "")
             checked_entries(change.metadata or {})
             self._check(indexes, change.expect)
             for index in indexes:
                 self.text_of(index)
+                sources[index] = self._merged_source(index, change)
             if change.cell_type is not None:
                 self.check_idle(index for index in indexes if self.head(index).cell_type != change.cell_type)
         steps: list[Step] = []
         with self.doc.transaction(origin=author):
             for change, indexes in planned:
                 for index in indexes:
-                    steps += self._change_cell(index, change)
+                    steps += self._change_cell(index, change, sources[index])
         self.history.add(author, f"change {counted(len(steps), 'cell')}", steps)
         return self.note_touched([self.id_at(index) for _, indexes in planned for index in indexes])
 
@@ -106,14 +111,20 @@ class LiveNotebook(ReadableNotebook):
         *,
         every: bool = False,
         expect: str | None = None,
+        seen: str | None = None,
         author: str = AGENT,
     ) -> int:
-        """Replace the literal text `old` in one cell; it must occur once, unless `every`. Returns the number of replacements."""
+        """Replace the literal text `old` in one cell; it must occur once, unless `every`. Returns the number of replacements.
+
+        `seen` is the revision that the caller was shown: if somebody has changed the text to replace since, that is said.
+        """
         index = self._single_index(cell_range)
         self._check([index], expect)
         checked_source(new)
         source = self.head(index).source
         changes = replacements(source, old, new)
+        if old and not changes and seen is not None and old in self._shown_sources.get(seen, ""):
+            self.check_revision(index, seen)
         starts = [change.start for change in changes]
         check_occurrences(self._index.head(index), old, starts, every=every)
         with self.doc.transaction(origin=author):
@@ -292,7 +303,7 @@ class LiveNotebook(ReadableNotebook):
             return
         if len(indexes) != 1:
             raise InvalidArgument("`expect` is the revision of one cell", hint="Name one cell per change")
-        self._check_revision(indexes[0], expect)
+        self.check_revision(indexes[0], expect)
 
     def check_revisions(self, indexes: Sequence[int], expect: Mapping[str, str] | None) -> None:
         """Raise if one of these cells is not as the caller saw it. `expect` gives revisions by cell id."""
@@ -305,18 +316,36 @@ class LiveNotebook(ReadableNotebook):
                 )
         for index in indexes if expect else ():
             if (revision := (expect or {}).get(self._index.ids[index])) is not None:
-                self._check_revision(index, revision)
+                self.check_revision(index, revision)
 
-    def _check_revision(self, index: int, expect: str) -> None:
+    def check_revision(self, index: int, expect: str) -> None:
+        """Raise Conflict, with what has changed since, if the cell has another revision."""
         check_revision(index, self._index.head(index), expect, self._shown_sources.get(expect))
 
     def check_idle(self, indexes: Iterable[int]) -> None:
         """Raise if one of these cells is running."""
         check_idle((index, self._index.head(index)) for index in indexes)
 
-    def _change_cell(self, index: int, change: SourceChange) -> list[Step]:
+    def _merged_source(self, index: int, change: SourceChange) -> str | None:
+        """The source that the cell is to get: that of the change, with what somebody else changed since its author saw the cell.
+
+        Raises Conflict if both changed the same lines, or what the author saw is no longer known.
+        """
+        current = self._index.head(index)
+        if change.source is None or change.expect is not None or change.seen in (None, current.revision):
+            return change.source
+        base = self._shown_sources.get(change.seen)
+        if base is None and change.source != current.source:
+            self.check_revision(index, change.seen)
+        texts = (text.replace("\r\n", "\n") for text in (base or "", change.source, current.source))
+        merged = merged_text(*texts)
+        if merged is None:
+            self.check_revision(index, change.seen)
+        return merged
+
+    def _change_cell(self, index: int, change: SourceChange, new_source: str | None) -> list[Step]:
         head = self._index.head(index)
-        changes = [] if change.source is None else ShownText(head.source).changes_to(change.source)
+        changes = [] if new_source is None else ShownText(head.source).changes_to(new_source)
         source = changed_text(head.source, changes)
         if change.cell_type is not None and head.cell_type != change.cell_type:
             return [self._retype(index, change.cell_type, source, change.metadata or {})]

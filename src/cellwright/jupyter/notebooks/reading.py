@@ -14,7 +14,8 @@ from cellwright.jupyter.model import CellHead, JsonObject, LiveCell, count_of
 from cellwright.jupyter.notebooks.cellindex import CellIndex, CellsChanged
 from cellwright.jupyter.notebooks.cells import UnreadableCell, YCell, cell_of, text_name, to_json, to_plain
 from cellwright.jupyter.notebooks.outline import OutlinePage, outline_page, whole_outline
-from cellwright.notebook.addressing import CellRange, resolve
+from cellwright.jupyter.notebooks.sights import Sight
+from cellwright.notebook.addressing import CellRange, resolve, resolve_each
 
 STABLE_IDS = (4, 5)
 """Files keep cell ids from this format on. For older files new ids are invented at every load."""
@@ -99,12 +100,28 @@ class ReadableNotebook:
         """The indexes these ranges mean now, ascending."""
         return resolve(self._index, ranges)
 
+    def resolve_each(self, ranges: Sequence[CellRange]) -> list[list[int]]:
+        """The indexes that each of these ranges means now."""
+        return resolve_each(self._index, ranges)
+
+    def has(self, cell_id: str) -> bool:
+        """Whether exactly one cell has this id."""
+        return cell_id in self._index
+
+    def sight(self) -> Sight:
+        """The order, revisions and execution counts of all cells now."""
+        return self._index.sight()
+
     def id_at(self, index: int) -> str:
         return self._index.ids[index]
 
     def have_own_ids(self, indexes: Sequence[int]) -> bool:
         """Whether each of these cells has an id that no other has."""
         return all(self.id_at(index) and self.id_at(index) in self._index for index in indexes)
+
+    def heads(self) -> list[CellHead]:
+        """All cells in order, without outputs, for comparing them later."""
+        return self._index.heads()
 
     def outline(self) -> list[CellHead]:
         """All cells in order, without outputs."""
@@ -119,6 +136,11 @@ class ReadableNotebook:
             )
         with self.doc.transaction():
             return outline_page(self._index.entry, offset, self.cell_count)
+
+    def outline_lines(self, start: int, end: int) -> list[str]:
+        """The lines of these cells, each at full width."""
+        with self.doc.transaction():
+            return [f"{index} {self._index.entry(index).texts[0]}" for index in range(start, end)]
 
     def whole_outline(self) -> list[str]:
         with self.doc.transaction():

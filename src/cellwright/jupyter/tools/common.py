@@ -35,6 +35,7 @@ from cellwright.notebook.addressing import CellRange
 from cellwright.notebook.run import RunStatus
 
 Path = Annotated[str, Field(description="notebook")]
+ViewName = Annotated[str | None, Field(description="view that the indexes are from; your last, if left out")]
 Wait = Annotated[float, Field(description="seconds to wait; then ask get_execution")]
 OutputSize = Annotated[int, Field(alias="maxCellOutputSize", ge=1, description="characters of each output")]
 CellKind = Literal["code", "markdown", "raw"]
@@ -86,6 +87,13 @@ class EditAcknowledgement(TypedDict):
 
 def acknowledgement(acknowledged: Acknowledged) -> EditAcknowledgement:
     return {"live": acknowledged.live, "saved": acknowledged.saved}
+
+
+class EditOutcome(EditAcknowledgement):
+    """What every edit of a notebook says: what changed, and the view of the notebook after it."""
+
+    diff: str
+    view: str
 
 
 class CellWhereabouts(TypedDict):

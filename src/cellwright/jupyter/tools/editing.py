@@ -1,12 +1,10 @@
 """Toolset `editing`: small, exact changes inside a notebook, taking them back, and finding things in many."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
 
 from cellwright.core.errors import InvalidArgument
-from cellwright.core.text.clean import clean
 from cellwright.core.text.counting import counted
 from cellwright.core.toolset import Reply, Toolset, read, write
 from cellwright.core.types import Call
@@ -14,16 +12,19 @@ from cellwright.jupyter.edits.replacing import ReplacedText, replace_in_all, rep
 from cellwright.jupyter.edits.undo import undo
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
+from cellwright.jupyter.notebooks.meaning import ANY
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.service import LiveNotebooks, wait_seconds
+from cellwright.jupyter.tools.changes import with_diff
 from cellwright.jupyter.tools.common import (
     DEFAULT_OUTPUT_SIZE,
     DEFAULT_WAIT,
     CellWhereabouts,
-    EditAcknowledgement,
+    EditOutcome,
     OutputSize,
     Path,
     RunIfAsked,
+    ViewName,
     Wait,
     acknowledgement,
     author_of,
@@ -35,12 +36,8 @@ from cellwright.jupyter.tools.rearranging import clear_nb_outputs, move_nb_cells
 from cellwright.jupyter.tools.running import report_if_asked
 from cellwright.jupyter.tools.search import search_nbs
 from cellwright.notebook.addressing import CellRange
-from cellwright.notebook.textdiff import difference
 
-DIFF_LINES = 40
-DIFF_HEAD = 2
-"""Lines above a difference that name the compared texts."""
-
+Expect = Annotated[str | None, Field(description="its revision, or any")]
 Cell = Annotated[str | int, Field(description="id, index, or [12] as people see it")]
 
 
@@ -48,29 +45,9 @@ def one_cell(cell: str | int) -> CellRange:
     return CellRange(start=cell) if isinstance(cell, int) else CellRange(id=cell)
 
 
-def short_diff(before: str, after: str) -> str:
-    return _first_lines(difference(before, after).splitlines())
-
-
-def _diff(ids: Sequence[str], edits: Sequence[ReplacedText]) -> str:
-    """The changes of the cells; if there are several cells, each under its id."""
-    if len(edits) == 1:
-        return short_diff(edits[0].before, edits[0].after)
-    pairs = zip(ids, edits, strict=True)
-    diffs = ((cell_id, difference(edit.before, edit.after).splitlines()[DIFF_HEAD:]) for cell_id, edit in pairs)
-    return _first_lines([line for cell_id, lines in diffs for line in (f"cell {cell_id}", *lines)])
-
-
-def _first_lines(lines: Sequence[str]) -> str:
-    return "\n".join(lines[:DIFF_LINES]) + (
-        f"\n… {counted(len(lines) - DIFF_LINES, 'more line')}" if len(lines) > DIFF_LINES else ""
-    )
-
-
-class EditedText(EditAcknowledgement, ProposedEdit, RunIfAsked):
+class EditedText(EditOutcome, ProposedEdit, RunIfAsked):
     message: str
     replaced: int
-    diff: str
     cells: list[CellWhereabouts]
 
 
@@ -82,11 +59,12 @@ async def edit_nb_cell(
     new: str,
     cell: Cell | None = None,
     replace_all: bool = False,
-    expect: str | None = None,
+    expect: Expect = None,
     exec: bool = False,  # noqa: A002 - as the other tools call it
     max_cell_output_size: OutputSize = DEFAULT_OUTPUT_SIZE,
     timeout: Wait = DEFAULT_WAIT,  # noqa: ASYNC109
     propose: Propose = False,
+    view: ViewName = None,
 ) -> Reply[EditedText]:
     """Replace literal text in a cell, or without cell in all. It must occur exactly once, unless replace_all. The result is a diff."""
     should_run = exec and not propose
@@ -98,19 +76,31 @@ async def edit_nb_cell(
     if cell is None and expect is not None:
         raise InvalidArgument("`expect` is the revision of one cell", hint="Name the cell, or leave expect out")
 
-    def change(view: LiveNotebook) -> tuple[list[str], list[ReplacedText]]:
+    sight = notebooks.sight(call, notebook_path, view)
+
+    def change(notebook: LiveNotebook) -> tuple[list[str], list[ReplacedText]]:
         author = author_of(call)
         if cell is None:
-            edits = replace_in_all(view, old, new, every=replace_all, author=author)
+            edits = replace_in_all(notebook, old, new, every=replace_all, author=author)
         else:
-            edits = replace_in_cell(view, one_cell(cell), old, new, every=replace_all, expect=expect, author=author)
+            (meant,) = sight.cells(notebook, [one_cell(cell)])
+            edits = replace_in_cell(
+                notebook,
+                meant.index,
+                old,
+                new,
+                every=replace_all,
+                expect=None if expect == ANY else expect,
+                seen=None if expect == ANY else meant.revision,
+                author=author,
+            )
         indexes = [edit.index for edit in edits]
-        ids = view.own_ids(indexes, author=author) if should_run else [view.id_at(index) for index in indexes]
-        return ids, edits
+        own = notebook.own_ids(indexes, author=author) if should_run else None
+        return own or [notebook.id_at(index) for index in indexes], edits
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
-        (ids, edits), acknowledged = await document.change(change)
-        where = whereabouts(document.view, ids)
+        ((ids, edits), diff), acknowledged = await document.change(with_diff(change))
+        where, new_view = whereabouts(document.view, ids), sight.show(document.view)
     count = sum(edit.count for edit in edits)
     message = f"Replaced {counted(count, 'occurrence')}"
     run_view = await run_if_asked(notebooks, call, notebook_path, ids, should_run=should_run, wait=timeout)
@@ -118,8 +108,9 @@ async def edit_nb_cell(
     answer: EditedText = {
         "message": message,
         "replaced": count,
-        "diff": clean(_diff(ids, edits)).text,
+        "diff": diff,
         "cells": where,
+        "view": new_view,
         **acknowledgement(acknowledged),
         **proposed(proposal),
         **report.data,
@@ -127,7 +118,7 @@ async def edit_nb_cell(
     return Reply(answer, report.content, report.failed)
 
 
-class UndoneEdit(EditAcknowledgement):
+class UndoneEdit(EditOutcome):
     message: str
     undone: str
     cell_count: int
@@ -137,12 +128,15 @@ async def undo_nb_edit(notebooks: LiveNotebooks, call: Call, path: Path) -> Undo
     """Take back your own last edit of this notebook, and nobody else's. Refused if others changed the same text since."""
     notebook_path = NotebookPath(path)
     async with notebooks.open(call, notebook_path) as document:
-        group, acknowledged = await document.change(lambda view: undo(view, author_of(call)))
+        (group, diff), acknowledged = await document.change(with_diff(lambda view: undo(view, author_of(call))))
         count = document.view.cell_count
+        new_view = notebooks.sight(call, notebook_path).show(document.view)
     return {
         "message": f"Took back: {group.what}",
         "undone": group.what,
         "cell_count": count,
+        "diff": diff,
+        "view": new_view,
         **acknowledgement(acknowledged),
     }
 

@@ -166,6 +166,7 @@ class NotebookStat(NotebookKernel):
     last_modified: str
     live: bool
     people: list[str]
+    view: str
     outline: NotRequired[list[str]]
     next_offset: NotRequired[int | None]
 
@@ -193,6 +194,7 @@ async def get_nb_stat(
             **kernel,
             "live": document.live,
             "people": list(document.others),
+            "view": notebooks.sight(call, notebook_path).show(document.view),
         }
     if page is not None:
         stat["outline"] = list(page.lines)

@@ -15,19 +15,22 @@ from cellwright.core.types import Call
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
 from cellwright.jupyter.model import CellType
+from cellwright.jupyter.notebooks.meaning import ANY, Expected, MeantCell, each_at, exactly
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
 from cellwright.jupyter.service import LiveNotebooks, wait_seconds
+from cellwright.jupyter.tools.changes import with_diff
 from cellwright.jupyter.tools.common import (
     DEFAULT_OUTPUT_SIZE,
     DEFAULT_WAIT,
     CellKind,
     CellWhereabouts,
-    EditAcknowledgement,
+    EditOutcome,
     Insertion,
     OutputSize,
     Path,
     Range,
     RunIfAsked,
+    ViewName,
     Wait,
     acknowledgement,
     author_of,
@@ -46,11 +49,12 @@ from cellwright.jupyter.tools.looking import (
 from cellwright.jupyter.tools.proposing import Propose, ProposedEdit, proposed
 from cellwright.jupyter.tools.reading import read_nb_cells
 from cellwright.jupyter.tools.running import execute_nb_cells, report_if_asked, restart_nb_kernel
+from cellwright.notebook.addressing import at
 
 
 @dataclass(frozen=True)
 class Modification:
-    """expect: the revision they must have. metadata: entries to set, null removes one."""
+    """expect: the revision they must have, or any. metadata: entries to set, null removes one."""
 
     range: Range
     content: str | None = None
@@ -58,11 +62,25 @@ class Modification:
     type: CellKind | None = None
     metadata: dict[str, Any] | None = None
 
-    def change(self) -> SourceChange:
+    def changes(self, cells: Sequence[MeantCell]) -> list[SourceChange]:
+        """The changes of the cells that it means."""
         if self.content is None and self.type is None and self.metadata is None:
             raise InvalidArgument("a modification says nothing", hint="Give content, type or metadata")
+        if self.expect not in (None, ANY) and len(cells) != 1:
+            raise InvalidArgument("`expect` is the revision of one cell", hint="Name one cell per change")
         kind = None if self.type is None else CellType(self.type)
-        return SourceChange(self.range.cell_range(), self.content, kind, self.expect, self.metadata)
+        expect = None if self.expect == ANY else self.expect
+        return [
+            SourceChange(
+                at(cell.index),
+                self.content,
+                kind,
+                expect,
+                self.metadata,
+                seen=None if self.expect == ANY else cell.revision,
+            )
+            for cell in cells
+        ]
 
 
 class RemovedParts(TypedDict, total=False):
@@ -71,7 +89,7 @@ class RemovedParts(TypedDict, total=False):
     removed: list[str]
 
 
-class ModifiedCells(RemovedParts, EditAcknowledgement, ProposedEdit, RunIfAsked):
+class ModifiedCells(RemovedParts, EditOutcome, ProposedEdit, RunIfAsked):
     message: str
     modified_ranges: int
     cells: list[CellWhereabouts]
@@ -86,6 +104,7 @@ async def modify_nb_cells(
     max_cell_output_size: OutputSize = DEFAULT_OUTPUT_SIZE,
     timeout: Wait = DEFAULT_WAIT,  # noqa: ASYNC109 - the contract's name
     propose: Propose = False,
+    view: ViewName = None,
 ) -> Reply[ModifiedCells]:
     """Give cells new content and run them; or a type, or metadata (tags). Only what differs changes: what people type there stays."""
     should_run = exec and not propose and any(modification.content is not None for modification in modifications)
@@ -93,29 +112,36 @@ async def modify_nb_cells(
         require_run(call)
     wait_seconds(timeout)
     notebook_path = NotebookPath(path)
-    changes = [modification.change() for modification in modifications]
+    sight = notebooks.sight(call, notebook_path, view)
+    ranges = [modification.range.cell_range() for modification in modifications]
 
-    def modify(view: LiveNotebook) -> tuple[list[str], list[str], list[str]]:
-        rewritten = view.resolve([change.range for change in changes if change.source is not None])
-        lost = _lost_by_type(view, changes)
-        ids = view.replace(changes, author=author_of(call))
-        own = not should_run or view.have_own_ids(rewritten)
+    def modify(notebook: LiveNotebook) -> tuple[list[str], list[str], list[str]]:
+        meant = zip(modifications, sight.each(notebook, ranges), strict=True)
+        changes = [change for modification, cells in meant for change in modification.changes(cells)]
+        rewritten = notebook.resolve([change.range for change in changes if change.source is not None])
+        lost = _lost_by_type(notebook, changes)
+        ids = notebook.replace(changes, author=author_of(call))
+        own = not should_run or notebook.have_own_ids(rewritten)
         runnable = (
-            [view.id_at(index) for index in rewritten] if own else view.own_ids(rewritten, author=author_of(call))
+            [notebook.id_at(index) for index in rewritten]
+            if own
+            else notebook.own_ids(rewritten, author=author_of(call))
         )
         return ids, runnable, lost
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
-        (ids, runnable, lost), acknowledged = await document.change(modify)
-        where = whereabouts(document.view, ids)
-    message = f"Modified {counted(len(ids), 'cell')} in {counted(len(changes), 'range')}"
+        ((ids, runnable, lost), diff), acknowledged = await document.change(with_diff(modify))
+        where, new_view = whereabouts(document.view, ids), sight.show(document.view)
+    message = f"Modified {counted(len(ids), 'cell')} in {counted(len(modifications), 'range')}"
     run_view = await run_if_asked(notebooks, call, notebook_path, runnable, should_run=should_run, wait=timeout)
     report = await report_if_asked(notebooks, call, notebook_path, run_view, message, max_cell_output_size)
     removed: RemovedParts = {"removed": lost} if lost else {}
     answer: ModifiedCells = {
         "message": message,
-        "modified_ranges": len(changes),
+        "modified_ranges": len(modifications),
         "cells": where,
+        "diff": diff,
+        "view": new_view,
         **removed,
         **acknowledgement(acknowledged),
         **proposed(proposal),
@@ -127,9 +153,10 @@ async def modify_nb_cells(
 def _lost_by_type(view: LiveNotebook, changes: Sequence[SourceChange]) -> list[str]:
     """Parts that cells are about to lose with their type: only code has outputs, and only other cells have attachments."""
     lost: list[str] = []
+    new_types = {change.range.start: change.cell_type for change in changes}
     for index in view.resolve([change.range for change in changes if change.cell_type is not None]):
         cell = view.cell_at(index)
-        new_type = next(change.cell_type for change in changes if index in view.resolve([change.range]))
+        new_type = new_types[index]
         if cell.head.cell_type == new_type:
             continue
         lost_counts = (
@@ -140,7 +167,7 @@ def _lost_by_type(view: LiveNotebook, changes: Sequence[SourceChange]) -> list[s
     return lost
 
 
-class InsertedCells(EditAcknowledgement, ProposedEdit, RunIfAsked):
+class InsertedCells(EditOutcome, ProposedEdit, RunIfAsked):
     message: str
     cells: list[CellWhereabouts]
 
@@ -155,6 +182,7 @@ async def insert_nb_cells(
     max_cell_output_size: OutputSize = DEFAULT_OUTPUT_SIZE,
     timeout: Wait = DEFAULT_WAIT,  # noqa: ASYNC109
     propose: Propose = False,
+    view: ViewName = None,
 ) -> Reply[InsertedCells]:
     """Insert cells and run the code ones. The result has their ids and outputs."""
     should_run = exec and not propose
@@ -163,15 +191,22 @@ async def insert_nb_cells(
     wait_seconds(timeout)
     notebook_path = NotebookPath(path)
     new_cells = [insertion.cell() for insertion in cells]
+    sight = notebooks.sight(call, notebook_path, view)
+
+    def insert(notebook: LiveNotebook) -> list[str]:
+        return notebook.insert(sight.position(notebook, position), new_cells, author=author_of(call))
+
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
-        ids, acknowledged = await document.change(lambda view: view.insert(position, new_cells, author=author_of(call)))
-        where = whereabouts(document.view, ids)
+        (ids, diff), acknowledged = await document.change(with_diff(insert))
+        where, new_view = whereabouts(document.view, ids), sight.show(document.view)
     message = f"Inserted {counted(len(ids), 'cell')}"
     run_view = await run_if_asked(notebooks, call, notebook_path, ids, should_run=should_run, wait=timeout)
     report = await report_if_asked(notebooks, call, notebook_path, run_view, message, max_cell_output_size)
     answer: InsertedCells = {
         "message": message,
         "cells": where,
+        "diff": diff,
+        "view": new_view,
         **acknowledgement(acknowledged),
         **proposed(proposal),
         **report.data,
@@ -179,7 +214,7 @@ async def insert_nb_cells(
     return Reply(answer, report.content, report.failed)
 
 
-class DeletedCells(EditAcknowledgement, ProposedEdit):
+class DeletedCells(EditOutcome, ProposedEdit):
     message: str
     deleted_cells: int
     ids: list[str]
@@ -190,21 +225,29 @@ async def delete_nb_cells(
     call: Call,
     path: Path,
     ranges: list[Range],
-    expect: dict[str, str] | None = None,
+    expect: Expected = None,
     propose: Propose = False,
+    view: ViewName = None,
 ) -> DeletedCells:
-    """Delete cells; undo_nb_edit brings them back. Ranges mean the notebook as it is before. expect: {cell id: revision}."""
+    """Delete cells; undo_nb_edit brings them back. Refused if one was changed since you saw it. expect: {cell id: revision}, or any."""
     notebook_path = NotebookPath(path)
     requested = cell_ranges(ranges)
+    sight = notebooks.sight(call, notebook_path, view)
+
+    def delete(notebook: LiveNotebook) -> list[str]:
+        cells = sight.cells(notebook, requested)
+        sight.check_unchanged(notebook, cells, expect)
+        return notebook.delete(each_at(cells), expect=exactly(expect), author=author_of(call))
+
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
-        deleted_ids, acknowledged = await document.change(
-            lambda view: view.delete(requested, expect=expect, author=author_of(call))
-        )
-        remaining = document.view.cell_count
+        (deleted_ids, diff), acknowledged = await document.change(with_diff(delete))
+        remaining, new_view = document.view.cell_count, sight.show(document.view)
     return {
         "message": f"Deleted {counted(len(deleted_ids), 'cell')}; {remaining} left",
         "deleted_cells": len(deleted_ids),
         "ids": deleted_ids,
+        "diff": diff,
+        "view": new_view,
         **acknowledgement(acknowledged),
         **proposed(proposal),
     }

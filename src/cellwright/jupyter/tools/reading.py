@@ -14,10 +14,20 @@ from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.kernels.images import Fitted
 from cellwright.jupyter.model import LiveCell
 from cellwright.jupyter.notebooks.cellreadings import CellDigest, CellReading, digest_cell, shape_cell
+from cellwright.jupyter.notebooks.meaning import CallersSight
 from cellwright.jupyter.notebooks.shapes import MAX_PICTURES
 from cellwright.jupyter.notebooks.whole import read_cell
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.common import Path, Range, cell_ranges, compact, content_of, off_the_loop, weight
+from cellwright.jupyter.tools.common import (
+    Path,
+    Range,
+    ViewName,
+    cell_ranges,
+    compact,
+    content_of,
+    off_the_loop,
+    weight,
+)
 from cellwright.notebook.addressing import runs_of
 
 PAGE_TOKENS = 5_000
@@ -46,6 +56,7 @@ class RestIfAny(TypedDict, total=False):
 
 class NotebookReading(RestIfAny):
     path: str
+    view: str
     cells: list[CellReading]
     truncated: bool
     max_cell_data: int
@@ -54,6 +65,7 @@ class NotebookReading(RestIfAny):
 
 class NotebookDigest(RestIfAny):
     path: str
+    view: str
     cells: list[CellDigest]
     truncated: bool
     live: NotRequired[Literal[False]]
@@ -68,27 +80,31 @@ async def read_nb_cells(
     outputs: Annotated[
         Literal["full", "summary", "none"], Field(description="summary and none leave out what is empty")
     ] = "full",
+    view: ViewName = None,
 ) -> Reply[NotebookReading | NotebookDigest]:
     """Read cells as they are now, also unsaved edits of people. Long sources and outputs are cut to maxCellData; pictures are shown."""
     notebook_path = NotebookPath(path)
+    sight = notebooks.sight(call, notebook_path, view)
     if outputs != "full":
-        return Reply(await _digest(notebooks, call, notebook_path, ranges, max_cell_data, outputs=outputs == "summary"))
-    data, pictures = await whole_cells(notebooks, call, notebook_path, ranges, max_cell_data)
+        return Reply(await _digest(notebooks, call, sight, ranges, max_cell_data, outputs=outputs == "summary"))
+    data, pictures = await whole_cells(notebooks, call, sight, ranges, max_cell_data)
     return Reply(data, content_of(pictures))
 
 
 async def whole_cells(
-    notebooks: LiveNotebooks, call: Call, path: NotebookPath, ranges: list[Range] | None, limit: int
+    notebooks: LiveNotebooks, call: Call, sight: CallersSight, ranges: list[Range] | None, limit: int
 ) -> tuple[NotebookReading, list[Image]]:
     """Cells with their outputs, and the pictures in them."""
+    path = sight.path
 
     def shape(cell: LiveCell, fitted: Mapping[str, Fitted], room: int) -> tuple[CellReading, list[Image]]:
         return shape_cell(cell, path, limit, fitted, room)
 
-    page = await _page(notebooks, call, path, ranges, MAX_PICTURES, shape)
+    page = await _page(notebooks, call, sight, ranges, MAX_PICTURES, shape)
     cut = any(cell["truncated"]["source"] or any(cell["truncated"]["outputs"]) for cell in page.cells)
     reading: NotebookReading = {
         "path": path.text,
+        "view": page.view,
         "cells": page.cells,
         "truncated": bool(page.remaining) or cut,
         "max_cell_data": limit,
@@ -99,14 +115,15 @@ async def whole_cells(
 
 
 async def _digest(
-    notebooks: LiveNotebooks, call: Call, path: NotebookPath, ranges: list[Range] | None, limit: int, *, outputs: bool
+    notebooks: LiveNotebooks, call: Call, sight: CallersSight, ranges: list[Range] | None, limit: int, *, outputs: bool
 ) -> NotebookDigest:
     def shape(cell: LiveCell, _fitted: Mapping[str, Fitted], _room: int) -> tuple[CellDigest, list[Image]]:
         return digest_cell(cell, limit, outputs=outputs), []
 
-    page = await _page(notebooks, call, path, ranges, 0, shape)
+    page = await _page(notebooks, call, sight, ranges, 0, shape)
     digest: NotebookDigest = {
-        "path": path.text,
+        "path": sight.path.text,
+        "view": page.view,
         "cells": page.cells,
         "truncated": bool(page.remaining) or any("truncated" in cell for cell in page.cells),
     }
@@ -123,21 +140,23 @@ class _Page(Generic[C]):
     pictures: list[Image]
     remaining: Sequence[int]
     live: bool
+    view: str
 
 
 async def _page(
     notebooks: LiveNotebooks,
     call: Call,
-    path: NotebookPath,
+    sight: CallersSight,
     ranges: list[Range] | None,
     most_pictures: int,
     shape: Callable[[LiveCell, Mapping[str, Fitted], int], tuple[C, list[Image]]],
 ) -> _Page[C]:
     cells: list[C] = []
     pictures: list[Image] = []
-    async with notebooks.open(call, path) as document:
+    async with notebooks.open(call, sight.path) as document:
         view = document.view
-        indexes = list(range(view.cell_count)) if ranges is None else view.resolve(cell_ranges(ranges))
+        indexes = list(range(view.cell_count)) if ranges is None else sight.indexes_to_read(view, cell_ranges(ranges))
+        shown = sight.show(view)
         tokens_left = PAGE_TOKENS
         for index in indexes:
             cell = await read_cell(view, index)
@@ -150,7 +169,7 @@ async def _page(
                 break
             cells.append(shaped_cell)
             pictures += cell_pictures
-        return _Page(cells, pictures, indexes[len(cells) :], document.live)
+        return _Page(cells, pictures, indexes[len(cells) :], document.live, shown)
 
 
 def _rest(remaining: Sequence[int]) -> RestIfAny:

@@ -11,13 +11,17 @@ from cellwright.core.types import Call
 from cellwright.jupyter.edits.reshaping import copied, join, paste, split
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.model import JsonObject
+from cellwright.jupyter.notebooks.meaning import Expected, each_at, exactly
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.service import LiveNotebooks
+from cellwright.jupyter.tools.changes import with_diff
 from cellwright.jupyter.tools.common import (
     CellWhereabouts,
     EditAcknowledgement,
+    EditOutcome,
     Path,
     Range,
+    ViewName,
     acknowledgement,
     author_of,
     cell_ranges,
@@ -25,10 +29,10 @@ from cellwright.jupyter.tools.common import (
 )
 from cellwright.jupyter.tools.proposing import Propose, ProposedEdit, proposed
 
-Expect = Annotated[dict[str, str] | None, Field(description="{cell id: revision}")]
+Expect = Annotated[Expected, Field(description="{cell id: revision}, or any")]
 
 
-class MovedCells(EditAcknowledgement, ProposedEdit):
+class MovedCells(EditOutcome, ProposedEdit):
     message: str
     cells: list[CellWhereabouts]
 
@@ -44,6 +48,7 @@ async def move_nb_cells(
     copy: bool = False,
     to: Annotated[str | None, Field(description="notebook to copy into")] = None,
     outputs: Annotated[bool, Field(description="copy them too")] = False,
+    view: ViewName = None,
 ) -> MovedCells:
     """Move cells, with outputs, keeping order and ids. With copy: new cells instead, also in another notebook."""
     notebook_path = NotebookPath(path)
@@ -57,26 +62,43 @@ async def move_nb_cells(
     if outputs and propose:
         raise InvalidArgument("a proposal holds no outputs", hint="Leave outputs out, or copy without propose")
 
-    def edit(view: LiveNotebook) -> list[str]:
+    sight = notebooks.sight(call, notebook_path, view)
+    target_sight = sight if target == notebook_path else notebooks.sight(call, target)
+
+    def copies(notebook: LiveNotebook) -> list[JsonObject]:
+        cells = sight.cells(notebook, requested)
+        return copied(notebook, each_at(cells), outputs=outputs, expect=exactly(expect))
+
+    def edit(notebook: LiveNotebook) -> list[str]:
+        place = target_sight.position(notebook, position)
         if not copy:
-            return view.move(requested, position, expect=expect, author=author)
-        cells = copied(view, requested, outputs=outputs, expect=expect) if copied_cells is None else copied_cells
+            cells = sight.cells(notebook, requested)
+            sight.check_unmoved(notebook, cells, expect)
+            return notebook.move(each_at(cells), place, expect=exactly(expect), author=author)
+        new_cells = copies(notebook) if copied_cells is None else copied_cells
         if propose:
-            _check_proposable(cells)
-        return paste(view, position, cells, author=author)
+            _check_proposable(new_cells)
+        return paste(notebook, place, new_cells, author=author)
 
     copied_cells = None
     if target != notebook_path:
         async with notebooks.open(call, notebook_path) as source:
-            copied_cells = copied(source.view, requested, outputs=outputs, expect=expect)
+            copied_cells = copies(source.view)
     async with notebooks.edit(call, target, propose=propose) as (document, proposal):
-        ids, acknowledged = await document.change(edit)
-        where = whereabouts(document.view, ids)
+        (ids, diff), acknowledged = await document.change(with_diff(edit))
+        where, new_view = whereabouts(document.view, ids), target_sight.show(document.view)
     message = f"Copied {counted(len(ids), 'cell')} to {target}" if copy else f"Moved {counted(len(ids), 'cell')}"
-    return {"message": message, "cells": where, **acknowledgement(acknowledged), **proposed(proposal)}
+    return {
+        "message": message,
+        "cells": where,
+        "diff": diff,
+        "view": new_view,
+        **acknowledgement(acknowledged),
+        **proposed(proposal),
+    }
 
 
-class ReshapedCells(EditAcknowledgement, ProposedEdit):
+class ReshapedCells(EditOutcome, ProposedEdit):
     message: str
     cells: list[CellWhereabouts]
     removed_ids: list[str]
@@ -90,28 +112,37 @@ async def split_join_nb_cells(
     lines: Annotated[list[int] | None, Field(description="where new cells begin, from 1")] = None,
     expect: Expect = None,
     propose: Propose = False,
+    view: ViewName = None,
 ) -> ReshapedCells:
     """Split a cell before lines; its last part keeps the outputs. Without lines: join neighbours, without outputs."""
     notebook_path = NotebookPath(path)
     requested = cell_ranges(ranges)
     author = author_of(call)
 
-    def edit(view: LiveNotebook) -> tuple[list[str], list[str]]:
+    sight = notebooks.sight(call, notebook_path, view)
+
+    def edit(notebook: LiveNotebook) -> tuple[list[str], list[str]]:
+        cells = sight.cells(notebook, requested)
+        ranges_now = each_at(cells)
         if propose:
-            _check_proposable([view.json_at(index) for index in view.resolve(requested)])
+            _check_proposable([notebook.json_at(cell.index) for cell in cells])
         if lines:
-            return split(view, requested, lines, expect=expect, author=author), []
-        cell_id, removed_ids = join(view, requested, expect=expect, author=author)
+            # The lines are those of the text that the caller saw.
+            sight.check_unchanged(notebook, cells, expect)
+            return split(notebook, ranges_now, lines, expect=exactly(expect), author=author), []
+        cell_id, removed_ids = join(notebook, ranges_now, expect=exactly(expect), author=author)
         return [cell_id], removed_ids
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
-        (ids, removed_ids), acknowledged = await document.change(edit)
-        where = whereabouts(document.view, ids)
+        ((ids, removed_ids), diff), acknowledged = await document.change(with_diff(edit))
+        where, new_view = whereabouts(document.view, ids), sight.show(document.view)
     message = f"Split a cell into {len(ids)}" if lines else f"Joined {counted(len(removed_ids) + 1, 'cell')}"
     return {
         "message": message,
         "cells": where,
         "removed_ids": removed_ids,
+        "diff": diff,
+        "view": new_view,
         **acknowledgement(acknowledged),
         **proposed(proposal),
     }
@@ -128,22 +159,34 @@ def _check_proposable(cells: Sequence[JsonObject]) -> None:
 
 
 class ClearedOutputs(EditAcknowledgement):
+    view: str
     message: str
     ids: list[str]
 
 
 async def clear_nb_outputs(
-    notebooks: LiveNotebooks, call: Call, path: Path, ranges: list[Range] | None = None, expect: Expect = None
+    notebooks: LiveNotebooks,
+    call: Call,
+    path: Path,
+    ranges: list[Range] | None = None,
+    expect: Expect = None,
+    view: ViewName = None,
 ) -> ClearedOutputs:
     """Clear the outputs of cells; without ranges, of all. undo_nb_edit brings them back."""
     notebook_path = NotebookPath(path)
     requested = None if ranges is None else cell_ranges(ranges)
+    sight = notebooks.sight(call, notebook_path, view)
+
+    def clear(notebook: LiveNotebook) -> list[str]:
+        cells = None if requested is None else each_at(sight.cells(notebook, requested))
+        return notebook.clear_outputs(cells, expect=exactly(expect), author=author_of(call))
+
     async with notebooks.open(call, notebook_path) as document:
-        ids, acknowledged = await document.change(
-            lambda view: view.clear_outputs(requested, expect=expect, author=author_of(call))
-        )
+        ids, acknowledged = await document.change(clear)
+        new_view = sight.show(document.view)
     return {
         "message": f"Cleared the outputs of {counted(len(ids), 'cell')}",
         "ids": ids,
+        "view": new_view,
         **acknowledgement(acknowledged),
     }

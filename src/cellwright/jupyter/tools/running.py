@@ -16,6 +16,7 @@ from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
 from cellwright.jupyter.kernels.executions import ExecutionView
 from cellwright.jupyter.model import CellType
+from cellwright.jupyter.notebooks.meaning import CallersSight
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.service import LiveNotebooks, wait_seconds
 from cellwright.jupyter.tools.common import (
@@ -27,6 +28,7 @@ from cellwright.jupyter.tools.common import (
     Range,
     RunIfAsked,
     RunReport,
+    ViewName,
     Wait,
     author_of,
     cell_ranges,
@@ -60,14 +62,15 @@ async def execute_nb_cells(
     timeout: Wait = DEFAULT_WAIT,  # noqa: ASYNC109 - the contract's name
     cells: Which = None,
     keep_going: KeepGoing = False,
+    view: ViewName = None,
 ) -> Reply[CellsExecuted]:
     """Run cells in order in the notebook's kernel, the one people use. Stops at the first error: the rest is not_run."""
     wait_seconds(timeout)
     notebook_path = NotebookPath(path)
     require_run(call)
+    sight = notebooks.sight(call, notebook_path, view)
     async with notebooks.open(call, notebook_path) as document:
-        view = document.view
-        code = _code_among(view, _requested_indexes(view, ranges, cells))
+        code = _code_among(document.view, _requested_indexes(document.view, sight, ranges, cells))
         ids = await _own_ids(document, code, call)
     if not ids:
         raise InvalidArgument("none of these cells is a code cell", hint="get_nb_stat with outline shows which are")
@@ -83,7 +86,9 @@ async def execute_nb_cells(
     return Reply(answer, report.content, report.failed)
 
 
-def _requested_indexes(view: LiveNotebook, ranges: list[Range] | None, cells: str | None) -> list[int]:
+def _requested_indexes(
+    view: LiveNotebook, sight: CallersSight, ranges: list[Range] | None, cells: str | None
+) -> list[int]:
     """The cells that a call names, by ranges or by a word."""
     if cells == "all":
         if ranges:
@@ -91,7 +96,7 @@ def _requested_indexes(view: LiveNotebook, ranges: list[Range] | None, cells: st
         return list(range(view.cell_count))
     if ranges is None:
         raise InvalidArgument("which cells?", hint='Give ranges, or cells: "all"')
-    indexes = view.resolve(cell_ranges(ranges))
+    indexes = [cell.index for cell in sight.cells(view, cell_ranges(ranges))]
     if cells is None:
         return indexes
     if len(indexes) != 1:

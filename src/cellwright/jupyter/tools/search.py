@@ -24,13 +24,16 @@ from cellwright.jupyter.model import (
     JsonObject,
     Output,
     StreamOutput,
+    count_of,
     joined,
     output_from_json,
 )
 from cellwright.jupyter.notebooks.reading import ReadableNotebook
+from cellwright.jupyter.notebooks.sights import Sight
 from cellwright.jupyter.notebooks.whole import read_cell
 from cellwright.jupyter.service import Connected, LiveNotebooks
 from cellwright.jupyter.tools.common import ListAge, how_old
+from cellwright.notebook.model import revision_of
 
 if TYPE_CHECKING:
     from regex import Pattern
@@ -76,6 +79,8 @@ class NotebookHit(TypedDict):
 
 class NotebookSearch(ListAge):
     hits: list[NotebookHit]
+    views: dict[str, str]
+    """By path: the view in which the hits have their indexes."""
     searched: int
     more: bool
     unread: NotRequired[list[str]]
@@ -98,6 +103,7 @@ async def search_nbs(
     files, listing = await _notebooks_to_search(connected, path)
     open_now = {room.path for room in connected.rooms.open_rooms() if room.connected}
     hits: list[NotebookHit] = []
+    views: dict[str, str] = {}
     unread: list[str] = []
     searched = 0
     for file in files[:MAX_NOTEBOOKS_SEARCHED]:
@@ -106,7 +112,10 @@ async def search_nbs(
         await call.progress(searched, len(files), file.path)
         search.check_time()
         try:
-            hits += await _hits_in(connected, search, file, limit - len(hits), is_open=file.path in open_now)
+            new_hits, sight = await _hits_in(connected, search, file, limit - len(hits), is_open=file.path in open_now)
+            if new_hits:
+                hits += new_hits
+                views[file.path] = notebooks.sight(call, NotebookPath(file.path)).show(sight)
             searched += 1
         except DeadlineExceeded:
             raise
@@ -114,7 +123,7 @@ async def search_nbs(
             unread.append(file.path)
     complete = listing is None or listing.files.complete
     more = len(hits) >= limit or len(files) > MAX_NOTEBOOKS_SEARCHED or not complete
-    answer: NotebookSearch = {"hits": hits, "searched": searched, "more": more, **how_old(listing)}
+    answer: NotebookSearch = {"hits": hits, "views": views, "searched": searched, "more": more, **how_old(listing)}
     if unread:
         answer["unread"] = unread[:SHOWN_UNREAD]
     return answer
@@ -132,12 +141,14 @@ async def _notebooks_to_search(connected: Connected, path: str) -> tuple[Sequenc
 
 async def _hits_in(
     connected: Connected, search: Search, file: FileInfo, limit: int, *, is_open: bool
-) -> list[NotebookHit]:
+) -> tuple[list[NotebookHit], Sight]:
+    """The hits, and the notebook in which they are."""
     path = NotebookPath(file.path)
     if is_open:
         async with connected.rooms.notebook(path) as document:
             cells = await _live_cells(document.view)
-        return await asyncio.to_thread(_hits, path, cells, search, limit)
+            sight = document.view.sight()
+        return await asyncio.to_thread(_hits, path, cells, search, limit), sight
     if (file.size or 0) > MAX_SEARCHED_BYTES:
         raise InvalidArgument(
             f"{path} has {file.size} bytes; at most {MAX_SEARCHED_BYTES} are searched",
@@ -146,7 +157,17 @@ async def _hits_in(
     # A notebook that nobody has open is read from its file, which opens no room.
     content = await stored_notebook(connected.found.jupyter.documents, path)
     # In a thread, with an engine that releases the lock and stops in time: the pattern may be anything.
-    return await asyncio.to_thread(lambda: _hits(path, _cells_of(content), search, limit))
+    return await asyncio.to_thread(_hits_in_file, path, content, search, limit)
+
+
+def _hits_in_file(
+    path: NotebookPath, content: JsonObject, search: Search, limit: int
+) -> tuple[list[NotebookHit], Sight]:
+    cells = _cells_of(content)
+    hits = _hits(path, cells, search, limit)
+    counts = tuple(count_of(cell.get("execution_count")) for cell in content.get("cells") or ())
+    ids, revisions = tuple(cell[0] for cell in cells), tuple(revision_of(cell[1]) for cell in cells) if hits else ()
+    return hits, Sight(ids, revisions, counts)
 
 
 async def _live_cells(view: ReadableNotebook) -> list[CellText]:

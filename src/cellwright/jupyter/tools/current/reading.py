@@ -44,6 +44,7 @@ class CellRow(TypedDict):
 
 class CellTable(TypedDict):
     path: str
+    view: str
     cells: list[CellRow]
     total: int
     next_offset: int | None
@@ -56,9 +57,11 @@ async def list_cells(
     path = cells.path(call, notebook)
     async with cells.notebooks.open(call, path) as document:
         heads = document.view.outline()
+        shown = cells.notebooks.sight(call, path).show(document.view)
     page = paged([_row(index, head) for index, head in enumerate(heads)], offset)
     data: CellTable = {
         "path": path.text,
+        "view": shown,
         "cells": page.rows,
         "total": page.total,
         "next_offset": page.next_offset,
@@ -105,8 +108,8 @@ async def read_cells(
 async def _read(
     cells: CurrentCells, call: Call, notebook: str | None, ranges: list[Range] | None, limit: int
 ) -> Reply[NotebookReading]:
-    path = cells.path(call, notebook)
-    data, images = await whole_cells(cells.notebooks, call, path, ranges, limit)
+    sight = cells.notebooks.sight(call, cells.path(call, notebook))
+    data, images = await whole_cells(cells.notebooks, call, sight, ranges, limit)
     pictures = iter(images)
     blocks = [block for cell in data["cells"] for block in _blocks(cell, pictures)]
     if "next" in data:

@@ -150,7 +150,8 @@ async def _execute(
 
 async def _run(cells: CurrentCells, call: Call, path: NotebookPath, index: int, wait: float) -> Reply[CellsExecuted]:
     async with cells.notebooks.open(call, path) as document:
-        head = document.view.head(document.view.resolve([at(index)])[0])
+        (cell,) = cells.notebooks.sight(call, path).cells(document.view, [at(index)])
+        head = document.view.head(cell.index)
     if head.cell_type != CellType.CODE:
         raise InvalidArgument(f"cell {index} of {path} is not code", hint="list_cells shows the type of each cell")
     return await execute_nb_cells(cells.notebooks, call, path.text, [Range(start=index)], OUTPUT_CHARACTERS, wait)

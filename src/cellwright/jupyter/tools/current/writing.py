@@ -11,27 +11,28 @@ from cellwright.core.text.sight import seen
 from cellwright.core.toolset import Reply
 from cellwright.core.types import Call
 from cellwright.jupyter.model import CellHead
+from cellwright.jupyter.notebooks.meaning import ANY, Expected, each_at, exactly
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
+from cellwright.jupyter.tools.changes import with_diff
 from cellwright.jupyter.tools.common import (
     CellWhereabouts,
-    EditAcknowledgement,
+    EditOutcome,
     Insertion,
     acknowledgement,
     author_of,
     whereabouts,
 )
 from cellwright.jupyter.tools.current.common import CellIndex, CurrentCells, NotebookName
-from cellwright.jupyter.tools.editing import short_diff
 from cellwright.jupyter.tools.notebooks import insert_nb_cells
 from cellwright.notebook.addressing import at
 
 DELETED_CHARACTERS = 2_000
 
 InsertAt = Annotated[int, Field(description="its index; -1 appends")]
-Expect = Annotated[str | None, Field(description="revision the cell must still have")]
+Expect = Annotated[str | None, Field(description="revision the cell must still have, or any")]
 
 
-class InsertedCell(EditAcknowledgement):
+class InsertedCell(EditOutcome):
     message: str
     path: str
     cells: list[CellWhereabouts]
@@ -54,15 +55,16 @@ async def insert_cell(
         "message": f"Inserted {cell_type} cell {inserted['index']} in {path}",
         "path": path.text,
         "cells": [inserted],
+        "diff": reply.data["diff"],
+        "view": reply.data["view"],
         "live": reply.data["live"],
         "saved": reply.data["saved"],
     }
 
 
-class OverwrittenCell(EditAcknowledgement):
+class OverwrittenCell(EditOutcome):
     message: str
     path: str
-    diff: str
     cells: list[CellWhereabouts]
 
 
@@ -77,23 +79,23 @@ async def overwrite_cell_source(
     """Give a cell new source, without running it. The result is a diff. Only what differs changes; expect refuses a stale edit."""
     path = cells.path(call, notebook)
 
-    def change(view: LiveNotebook) -> CellHead:
-        before = view.head(view.resolve([at(cell_index)])[0])
-        view.replace([SourceChange(at(cell_index), cell_source, expect=expect)], author=author_of(call))
-        return before
+    sight = cells.notebooks.sight(call, path)
+
+    def overwrite(view: LiveNotebook) -> tuple[int, list[str]]:
+        (cell,) = sight.cells(view, [at(cell_index)])
+        exact, seen_revision = (None, None) if expect == ANY else (expect, cell.revision)
+        change = SourceChange(at(cell.index), cell_source, expect=exact, seen=seen_revision)
+        return cell.index, view.replace([change], author=author_of(call))
 
     async with cells.notebooks.open(call, path) as document:
-        before, acknowledged = await document.change(change)
-        where = whereabouts(document.view, [before.id])
-    diff = clean(short_diff(before.source, cell_source)).text
-    same = before.source == cell_source
-    message = (
-        f"Cell {cell_index} of {path} has this source already" if same else f"Overwrote cell {cell_index} of {path}"
-    )
+        ((index, ids), diff), acknowledged = await document.change(with_diff(overwrite))
+        where, shown = whereabouts(document.view, ids), sight.show(document.view)
+    message = f"Overwrote cell {index} of {path}" if diff else f"Cell {index} of {path} has this source already"
     data: OverwrittenCell = {
         "message": message,
         "path": path.text,
         "diff": diff,
+        "view": shown,
         "cells": where,
         **acknowledgement(acknowledged),
     }
@@ -106,7 +108,7 @@ class CellThatWas(TypedDict):
     source: str
 
 
-class DeletedCell(EditAcknowledgement):
+class DeletedCell(EditOutcome):
     message: str
     path: str
     deleted: CellThatWas
@@ -119,21 +121,28 @@ async def delete_cell(
     """Delete a cell. The result has its source; undo_nb_edit brings it back."""
     path = cells.path(call, notebook)
 
-    def change(view: LiveNotebook) -> CellHead:
-        head = view.head(view.resolve([at(cell_index)])[0])
-        view.delete([at(cell_index)], expect={head.id: expect} if expect else None, author=author_of(call))
-        return head
+    sight = cells.notebooks.sight(call, path)
+
+    def delete(view: LiveNotebook) -> tuple[int, CellHead]:
+        (cell,) = meant = sight.cells(view, [at(cell_index)])
+        head = view.head(cell.index)
+        expected: Expected = ANY if expect == ANY else {head.id: expect} if expect else None
+        sight.check_unchanged(view, meant, expected)
+        view.delete(each_at(meant), expect=exactly(expected), author=author_of(call))
+        return cell.index, head
 
     async with cells.notebooks.open(call, path) as document:
-        deleted_head, acknowledged = await document.change(change)
-        remaining = document.view.cell_count
+        ((index, deleted_head), diff), acknowledged = await document.change(with_diff(delete))
+        remaining, shown = document.view.cell_count, sight.show(document.view)
     source = cut_text(seen(deleted_head.source).text, DELETED_CHARACTERS)
-    message = f"Deleted cell {cell_index} of {path}, {remaining} are left"
+    message = f"Deleted cell {index} of {path}, {remaining} are left"
     deleted: CellThatWas = {"id": deleted_head.id, "cell_type": clean(deleted_head.cell_type).text, "source": source}
     return {
         "message": message,
         "path": path.text,
         "deleted": deleted,
         "cell_count": remaining,
+        "diff": diff,
+        "view": shown,
         **acknowledgement(acknowledged),
     }

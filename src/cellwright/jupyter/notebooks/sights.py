@@ -1,0 +1,134 @@
+"""What callers were shown of notebooks. An index in a later call means the notebook as it was shown, not as it is by then."""
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from cellwright.core.errors import NotFound
+from cellwright.core.types import Call
+from cellwright.notebook.addressing import execution_count_in, only_cell_showing
+
+NAME_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
+NAME_CHARACTERS = 4
+REMEMBERED_CELLS = 1_000_000
+"""Of all sights together; each takes three words of memory."""
+REMEMBERED_SIGHTS = 2_000
+REMEMBERED_OF_A_NOTEBOOK = 64
+"""Sights of one notebook that are remembered for one principal, over all its connections."""
+REMEMBERED_CONNECTIONS = 256
+REMEMBERED_NOTEBOOKS = 10_000
+"""Notebooks, each counted once for every principal, of which it is remembered that something was shown."""
+
+
+def _new_name() -> str:
+    return "".join(secrets.choice(NAME_ALPHABET) for _ in range(NAME_CHARACTERS))
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A notebook at one moment: its cells in order, with the revision and the execution count of each."""
+
+    ids: tuple[str, ...]
+    revisions: tuple[str, ...]
+    counts: tuple[int | None, ...]
+    name: str = field(default_factory=_new_name, compare=False)
+    """The word that stands for it in answers and later calls."""
+
+    @cached_property
+    def positions(self) -> Mapping[str, int]:
+        """Where each cell was. Cells whose id another cell has, too, are left out."""
+        positions: dict[str, int] = {}
+        doubled: set[str] = {""}
+        for index, cell_id in enumerate(self.ids):
+            if positions.setdefault(cell_id, index) != index:
+                doubled.add(cell_id)
+        return {cell_id: index for cell_id, index in positions.items() if cell_id not in doubled}
+
+    def position_of(self, name: str) -> int | None:
+        """Where the cell with this id was, or the one that showed [12]; None if it was not there."""
+        position = self.positions.get(name)
+        count = None if position is not None else execution_count_in(name)
+        if count is None:
+            return position
+        showing = [index for index, shown_count in enumerate(self.counts) if shown_count == count]
+        return only_cell_showing(name, self.ids, showing) if showing else None
+
+
+class ForgottenView(NotFound):
+    code = "VIEW_FORGOTTEN"
+    meaning = "The view that an index refers to is no longer remembered; nothing was done. Read the cells again, or name them by id."
+
+
+@dataclass(slots=True)
+class _Remembered:
+    """The sights of one notebook that one principal was given, oldest first, and the name of each connection's last one."""
+
+    sights: OrderedDict[str, Sight] = field(default_factory=OrderedDict[str, Sight])
+    last: OrderedDict[str, str] = field(default_factory=OrderedDict[str, str])
+
+
+class Sights:
+    """What was shown to whom. It is bounded: what was shown long ago is forgotten, and then refused instead of guessed."""
+
+    def __init__(self) -> None:
+        self._remembered: OrderedDict[tuple[str, str], _Remembered] = OrderedDict()
+        self._with_sights: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._cells = 0
+        self._count = 0
+
+    def remember(self, call: Call, path: str, sight: Sight) -> str:
+        """Note that this was shown. Returns the name under which it can be referred to."""
+        key = (call.principal.id, path)
+        remembered = self._remembered.setdefault(key, _Remembered())
+        self._remembered.move_to_end(key)
+        self._with_sights[key] = None
+        self._with_sights.move_to_end(key)
+        if sight.name not in remembered.sights:
+            remembered.sights[sight.name] = sight
+            self._cells += len(sight.ids)
+            self._count += 1
+        remembered.sights.move_to_end(sight.name)
+        remembered.last[call.session] = sight.name
+        remembered.last.move_to_end(call.session)
+        self._bound(remembered)
+        return sight.name
+
+    def seen(self, call: Call, path: str, name: str | None = None) -> Sight | None:
+        """The sight with this name, or the last one that the caller was given; None if the caller was given none.
+
+        Raises ForgottenView if it is no longer remembered.
+        """
+        remembered = self._remembered.get((call.principal.id, path))
+        if name is None:
+            name = remembered.last.get(call.session) if remembered else None
+            if name is None:
+                return None
+        if remembered is None or name not in remembered.sights:
+            raise ForgottenView(
+                f"the view {name[:20]!r} of {path} is not remembered; nothing was done",
+                hint="read_nb_cells shows the cells as they are now, with a new view",
+            )
+        return remembered.sights[name]
+
+    def _bound(self, latest: _Remembered) -> None:
+        if len(latest.sights) > REMEMBERED_OF_A_NOTEBOOK:
+            self._forget_oldest(latest)
+        if len(latest.last) > REMEMBERED_CONNECTIONS:
+            latest.last.popitem(last=False)
+        while self._count > REMEMBERED_SIGHTS or self._cells > REMEMBERED_CELLS:
+            key = next(iter(self._with_sights))
+            self._forget_oldest(self._remembered[key])
+            if not self._remembered[key].sights:
+                del self._with_sights[key]
+        if len(self._remembered) > REMEMBERED_NOTEBOOKS:
+            key, oldest = self._remembered.popitem(last=False)
+            while oldest.sights:
+                self._forget_oldest(oldest)
+            self._with_sights.pop(key, None)
+
+    def _forget_oldest(self, remembered: _Remembered) -> None:
+        _, sight = remembered.sights.popitem(last=False)
+        self._cells -= len(sight.ids)
+        self._count -= 1

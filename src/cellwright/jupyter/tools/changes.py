@@ -1,0 +1,96 @@
+"""What an edit did to a notebook, in a few lines: every edit answers with it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from cellwright.core.text.clean import clean
+from cellwright.core.text.counting import counted
+from cellwright.core.text.sight import pictured
+from cellwright.jupyter.model import CellHead
+from cellwright.jupyter.notebooks.notebook import LiveNotebook
+from cellwright.jupyter.notebooks.outline import one_word
+from cellwright.notebook.differences import unified
+
+DIFF_LINES = 40
+LINE_CHARACTERS = 160
+FIRST_LINE_CHARACTERS = 60
+FEW = 8
+COMPARED_CHARACTERS = 200_000
+"""Longer texts are not compared line by line for an answer that shows forty lines."""
+
+T = TypeVar("T")
+
+
+def with_diff(edit: Callable[[LiveNotebook], T]) -> Callable[[LiveNotebook], tuple[T, str]]:
+    """The edit, which then also returns what it changed."""
+
+    def edit_and_compare(view: LiveNotebook) -> tuple[T, str]:
+        touched: set[str] = set()
+        stop = view.on_change(lambda change: touched.update(change.cells))
+        ids_before, heads_before = view.ids, view.heads()
+        try:
+            result = edit(view)
+        finally:
+            stop()
+        before = {cell_id: (index, heads_before[index]) for cell_id, index in _places(ids_before, touched)}
+        after = {cell_id: (index, view.head(index)) for cell_id, index in _places(view.ids, touched)}
+        return result, clean(_first_lines(list(_lines(before, after)))).text
+
+    return edit_and_compare
+
+
+def text_diff(before: str, after: str) -> str:
+    """What changed in one text."""
+    return clean(_first_lines(_changed_lines(before, after))).text
+
+
+def _places(ids: Sequence[str], touched: set[str]) -> list[tuple[str, int]]:
+    """The touched cells that are among these, with their indexes, in order."""
+    if len(touched) > FEW:
+        return [(cell_id, index) for index, cell_id in enumerate(ids) if cell_id in touched]
+    # Looking for each is faster than looking at all of a large notebook's ids.
+    return sorted(((cell_id, ids.index(cell_id)) for cell_id in touched if cell_id in ids), key=lambda place: place[1])
+
+
+def _lines(before: dict[str, tuple[int, CellHead]], after: dict[str, tuple[int, CellHead]]) -> Iterator[str]:
+    for cell_id, (index, head) in before.items():
+        if cell_id not in after:
+            yield f"- {index} {_in_short(head)}"
+    for cell_id, (index, head) in after.items():
+        index_before, head_before = before.get(cell_id, (None, None))
+        if index_before is None or head_before is None:
+            yield f"+ {index} {_in_short(head)}"
+            continue
+        if head.cell_type != head_before.cell_type:
+            yield f"{index} {one_word(head.id)} {one_word(head_before.cell_type)} → {one_word(head.cell_type)}"
+        if head.source != head_before.source:
+            yield f"{index} {one_word(head.id)}"
+            yield from _changed_lines(head_before.source, head.source)
+        elif index != index_before:
+            yield f"{index_before} → {index} {_in_short(head)}"
+
+
+def _in_short(head: CellHead) -> str:
+    lines = pictured(head.source[: 10 * FIRST_LINE_CHARACTERS]).strip().splitlines() or [""]
+    first = lines[0] if len(lines[0]) <= FIRST_LINE_CHARACTERS else lines[0][: FIRST_LINE_CHARACTERS - 1] + "…"
+    more = head.source.strip().count("\n")
+    return f"{one_word(head.id)} {one_word(head.cell_type)} | {first}" + (
+        f" (+{counted(more, 'line')})" if more else ""
+    )
+
+
+def _changed_lines(before: str, after: str) -> list[str]:
+    if len(before) + len(after) > COMPARED_CHARACTERS:
+        return [f"- {_size(before)}", f"+ {_size(after)}"]
+    lines, new_lines = (pictured(text.replace("\r\n", "\n")).splitlines() for text in (before, after))
+    return unified(lines, new_lines)
+
+
+def _size(text: str) -> str:
+    return f"{counted(text.count(chr(10)) + 1, 'line')}, {len(text):,} characters"
+
+
+def _first_lines(lines: Sequence[str]) -> str:
+    shown = [line if len(line) <= LINE_CHARACTERS else line[: LINE_CHARACTERS - 1] + "…" for line in lines[:DIFF_LINES]]
+    more = len(lines) - DIFF_LINES
+    return "\n".join([*shown, *([f"… {counted(more, 'more line')}"] if more > 0 else [])])
