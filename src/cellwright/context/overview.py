@@ -56,10 +56,12 @@ class Overview:
         """The overview. While it, or the window, is too full, the least used fifth of the modules is archived."""
         rendered = self._current(project, uses)
         for _ in range(MOST_PASSES):
-            shown = [name for name in project.modules if name not in rendered.archived]
-            if len(shown) <= 1 or not self._is_crowded(rendered, session):
+            shown_modules = [name for name in project.modules if name not in rendered.archived]
+            if len(shown_modules) <= 1 or not self._is_crowded(rendered, session):
                 break
-            await self._database.write(lambda tx, shown=shown: self._archive_least_used(tx, shown))
+            await self._database.write(
+                lambda tx, shown_modules=shown_modules: self._archive_least_used(tx, shown_modules)
+            )
             uses = await self._database.read(self.uses)
             rendered = self._current(project, uses)
         if rendered.bytes <= pages.OVERVIEW_BYTES:
@@ -105,9 +107,9 @@ class Overview:
 
 def _render(project: Project, archived: tuple[str, ...]) -> _Rendered:
     text = pages.overview(project, {}, archived)
-    shown = (module for name, module in project.modules.items() if name not in archived)
+    shown_modules = (module for name, module in project.modules.items() if name not in archived)
     size = pages.overview_bytes(project, archived)
-    modules = sum(estimate_tokens(pages.module_page(module)) for module in shown)
+    modules = sum(estimate_tokens(pages.module_page(module)) for module in shown_modules)
     return _Rendered(project, archived, size, text, estimate_tokens(text), modules)
 
 

@@ -91,13 +91,13 @@ def _overview(
         f"## Architecture\n\n**Pattern:** {inline(project.pattern)}  \n**Description:** {inline(project.description)}\n\n"
         f"## Modules ({len(project.modules)})\n\n"
     )
-    shown = [module for module in project.modules.values() if module.name not in set(archived)]
+    shown_modules = [module for module in project.modules.values() if module.name not in set(archived)]
     pieces = [Piece(head)]
-    for module in shown:
+    for module in shown_modules:
         text = _summary(module) + (_known_texts(module) if with_texts else "")
         pieces.append(Piece(text, worth.get(module.name, 0.0)))
-    if len(shown) < len(project.modules):
-        count = len(project.modules) - len(shown)
+    if len(shown_modules) < len(project.modules):
+        count = len(project.modules) - len(shown_modules)
         pieces.append(
             Piece(f"_Archived, because hardly used: {counted(count, 'module')}; context_search still finds them._\n\n")
         )

@@ -96,7 +96,7 @@ class Thinking:
             blank = Notebook(checked_title(title or UNTITLED), checked_language(language), ())
             return await self._make(call, blank, "", session)
         template = self.pattern(pattern)
-        notebook = template.notebook if problem is None else template.begun(problem)
+        notebook = template.notebook if problem is None else template.with_problem(problem)
         if checked_language(language) not in ("python", language_named(notebook.language)):
             raise InvalidArgument(
                 f"{pattern} is written in {notebook.language}, not in {language}", hint="leave language out"

@@ -130,8 +130,8 @@ def _rust(path: str, text: str, layout: Layout) -> Iterator[str]:
         bases = {"crate": source, "self": own, "super": own.rpartition("/")[0]}
         base = bases.get(first) or next(
             (
-                f"{folder}/src".lstrip("/")
-                for crate, folder in layout.packages.items()
+                f"{crate_folder}/src".lstrip("/")
+                for crate, crate_folder in layout.packages.items()
                 if crate.replace("-", "_") == first
             ),
             None,

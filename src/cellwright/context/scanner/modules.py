@@ -46,10 +46,12 @@ class _Tree:
         return paths
 
     def code_folders(self, folder: str) -> list[str]:
-        return [child for child in sorted(self.children.get(folder, ())) if not self._is_aside(child)]
-
-    def _is_aside(self, folder: str) -> bool:
-        return folder.rpartition("/")[2].lower() in TEST_FOLDERS or is_side_folder(folder, self._code)
+        """The folders in this one, without tests and side folders."""
+        return [
+            child
+            for child in sorted(self.children.get(folder, ()))
+            if child.rpartition("/")[2].lower() not in TEST_FOLDERS and not is_side_folder(child, self._code)
+        ]
 
 
 def find_areas(

@@ -41,8 +41,6 @@ class ProjectScan:
 
     project: Project
     files: Sequence[str]
-    heads: Mapping[str, str]
-    """The first text of source files, for search."""
     truncated: bool = False
 
 
@@ -83,7 +81,7 @@ def scan(root: str, progress: Progress = lambda _done, _total: None, reach: Reac
     modules = _modules(areas, kinds, manifests, sources)
     facts = _facts(name, paths, kinds, manifests, areas)
     project = replace(facts, modules={module.name: module for module in modules})
-    return ProjectScan(project, paths, sources.heads, listing.truncated)
+    return ProjectScan(project, paths, listing.truncated)
 
 
 def _kinds(listing: Listing) -> _Kinds:

@@ -24,7 +24,7 @@ class Template:
     steps: str
     """How to work with it, as the prompt says it after the beginning."""
 
-    def begun(self, problem: str) -> Notebook:
+    def with_problem(self, problem: str) -> Notebook:
         """The notebook with this problem in its last cell, in place of the words that ask for it.
 
         The problem is written as a string literal, so that none of its text becomes code.
@@ -34,8 +34,8 @@ class Template:
             raise InvalidArgument("the problem is empty", hint="say what is to be solved or decided, or leave it out")
         *cells, last = self.notebook.cells
         placeholder = _first_literal(last.source)
-        with_problem = replace(last, source=last.source.replace(placeholder, repr(problem.strip()), 1))
-        return replace(self.notebook, cells=(*cells, with_problem))
+        filled = replace(last, source=last.source.replace(placeholder, repr(problem.strip()), 1))
+        return replace(self.notebook, cells=(*cells, filled))
 
     def prompt(self, arguments: Mapping[str, str] | None = None) -> str:
         """The template as a message to a model: what it is for, how to begin, how to go on."""
