@@ -11,7 +11,7 @@ import pytest
 from cellwright.app.parts import MIGRATIONS
 from cellwright.context import recorder as recording
 from cellwright.context import sessions
-from cellwright.context.finding import MOST_CALLERS, KnownThings
+from cellwright.context.finding import MOST_CALLERS, ProjectIndex
 from cellwright.context.model import Session, SessionStatus
 from cellwright.context.recorder import Recorder
 from cellwright.core.errors import LimitReached
@@ -116,7 +116,7 @@ async def test_what_was_indexed_of_sessions_is_remembered_for_so_many_callers() 
 
     database: Any = Nowhere()
     nothing: Any = None
-    known = KnownThings(database, nothing, nothing, "zoo")
+    known = ProjectIndex(database, nothing, nothing, "zoo")
     session = Session("s", SessionStatus.ACTIVE, 0.0, 0.0, None, "", 1, 0, 0, ("topic " * 1_000,), ())
     for number in range(2 * MOST_CALLERS):
         await known.add_session(f"caller {number}", session)

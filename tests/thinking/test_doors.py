@@ -175,7 +175,7 @@ async def test_the_disk_is_not_reached(quiet: HttpServer) -> None:
 @pytest.mark.parametrize("problem", HOSTILE)
 def test_a_problem_stands_in_the_source_as_a_literal(name: str, problem: str) -> None:
     template = TEMPLATES[name]
-    *before, begin = template.begun(problem).cells
+    *before, begin = template.with_problem(problem).cells
     assert tuple(before) == template.notebook.cells[:-1]
     plain, tree = ast.parse(template.notebook.cells[-1].source), ast.parse(begin.source)
     texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
@@ -188,7 +188,7 @@ def test_a_problem_stands_in_the_source_as_a_literal(name: str, problem: str) ->
 def test_a_problem_says_something() -> None:
     for wrong in ("", "  \n", "x" * 4_001):
         with pytest.raises(InvalidArgument):
-            TEMPLATES["mcts"].begun(wrong)
+            TEMPLATES["mcts"].with_problem(wrong)
 
 
 @requirement("doors:problem", "doors:outputs", "doors:read-cell")
@@ -271,4 +271,4 @@ def test_the_words_that_ask_for_the_problem_stand_in_the_last_cell() -> None:
         last = template.notebook.cells[-1]
         assert last.kind is Kind.CODE
         assert "Write" in last.source
-        assert "Write" not in template.begun("?").cells[-1].source
+        assert "Write" not in template.with_problem("?").cells[-1].source

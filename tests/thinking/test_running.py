@@ -24,7 +24,7 @@ from cellwright.notebook.run import Kernels, RunStatus
 from cellwright.thinking.drafts import CellDraft
 from cellwright.thinking.kernels import MADE_ROOM, NEW_KERNEL
 from cellwright.thinking.resources import ThinkingResources
-from cellwright.thinking.runs import Ran
+from cellwright.thinking.runs import StartedRun
 from cellwright.thinking.service import Thinking
 from jupyter_support import JupyterServer
 from notebook_agent import Agent, agent_of
@@ -206,7 +206,7 @@ async def code_cells(thinking: Thinking, *sources: str) -> tuple[str, list[str]]
     return notebook_id, [(await thinking.add_cell(ANN, notebook_id, draft, None)).cell.id for draft in drafts]
 
 
-def printed(ran: Ran) -> str:
+def printed(ran: StartedRun) -> str:
     return "".join(output.get("text", "") for cell in ran.view.cells for output in cell.outputs)
 
 
@@ -555,8 +555,8 @@ async def test_many_at_once_never_have_more_kernels_than_allowed(
         )
         for number, result in enumerate(ran):
             # Whoever came when both were at work was refused; whoever was not, ran in a kernel that was there to its end.
-            assert isinstance(result, LimitReached) or printed(cast("Ran", result)) == f"{number}\n"
-        assert any(isinstance(result, Ran) for result in ran)
+            assert isinstance(result, LimitReached) or printed(cast("StartedRun", result)) == f"{number}\n"
+        assert any(isinstance(result, StartedRun) for result in ran)
         assert len(kernels_of(thinking_jupyter) - before) <= 2
     await thinking.close()
     assert kernels_of(thinking_jupyter) == before

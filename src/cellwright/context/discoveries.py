@@ -1,4 +1,4 @@
-"""What was learnt, as rows. The same thing said twice in other words is one discovery, found twice."""
+"""Discoveries as rows. The same finding in other words counts as one discovery that was recorded twice."""
 
 import re
 import secrets
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from cellwright.context.model import Discovery, DiscoveryType
 from cellwright.context.relevance import Use
+from cellwright.context.sessions import as_float, as_int
 from cellwright.storage.database import Transaction
 from cellwright.storage.values import Row
 
@@ -20,7 +21,7 @@ SMALL_WORDS = frozenset(
 DECISIVE = frozenset(
     ["always", "before", "after", "cannot", "except", "false", "never", "no", "none", "not", "only", "t", "true", "unless", "without"]
 )  # fmt: skip
-"""Words with which a sentence says something else than without them; `t` is what is left of don't and can't. So does a number."""
+"""Words that change what a sentence says, as numbers do; `t` is the end of don't and can't."""
 COLUMNS = "id, type, content, module, solution, session, created, updated, times"
 SELECT = (
     "SELECT d.id, d.type, d.content, d.module, d.solution, d.session, d.created, d.updated, d.times, COALESCE(u.archived, 0) "
@@ -29,18 +30,18 @@ SELECT = (
 
 
 def words(text: str) -> frozenset[str]:
-    found = frozenset(word.casefold() for word in _WORD.findall(text))
-    return found - SMALL_WORDS or found
+    every_word = frozenset(word.casefold() for word in _WORD.findall(text))
+    return every_word - SMALL_WORDS or every_word
 
 
-def alike(one: str, other: str) -> bool:
-    """Whether two texts say the same: word for word but for spelling, or nearly all words in common."""
-    first, second = words(one), words(other)
-    if not first or not second:
-        return one.strip() == other.strip()
-    if any(word in DECISIVE or word.isdigit() for word in first ^ second):
+def alike(text: str, other: str) -> bool:
+    """Whether two texts say the same: they have nearly all words in common and differ in no decisive one."""
+    text_words, other_words = words(text), words(other)
+    if not text_words or not other_words:
+        return text.strip() == other.strip()
+    if any(word in DECISIVE or word.isdigit() for word in text_words ^ other_words):
         return False
-    return len(first & second) / len(first | second) >= SAME
+    return len(text_words & other_words) / len(text_words | other_words) >= SAME
 
 
 def list_all(tx: Transaction, project: str, kind: str = "", module: str = "") -> list[Discovery]:
@@ -54,35 +55,37 @@ def list_all(tx: Transaction, project: str, kind: str = "", module: str = "") ->
 
 
 def record(tx: Transaction, project: str, draft: Discovery, now: float) -> tuple[Discovery, bool]:
-    """Add a discovery, or count it on one that says the same. Whether it was merged."""
-    known = tx.rows(
+    """Add a discovery, or count it on one that says the same. Returns the discovery and whether it was merged."""
+    candidates = tx.rows(
         f"{SELECT} AND d.type = ? AND d.module = ? ORDER BY d.updated DESC LIMIT ?",
         project,
         draft.type.value,
         draft.module,
         MOST_COMPARED,
     )
-    same = next((one for one in map(_discovery, known) if alike(one.content, draft.content)), None)
+    recorded = (_discovery(row) for row in candidates)
+    same = next((discovery for discovery in recorded if alike(discovery.content, draft.content)), None)
     if same is None:
-        made = draft.id or secrets.token_hex(8)
+        discovery_id = draft.id or secrets.token_hex(8)
         tx.run(
             f"INSERT INTO context_discoveries (project, {COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
-            project, made, draft.type.value, draft.content, draft.module, draft.solution, draft.session, now, now, 1,
+            project, discovery_id, draft.type.value, draft.content, draft.module, draft.solution, draft.session, now, now, 1,
         )  # fmt: skip
-        found = tx.rows(f"{SELECT} AND d.id = ?", project, made)[0]
-        return _discovery(found), False
-    tx.run(
-        "UPDATE context_discoveries SET updated = ?, times = times + 1, solution = ? WHERE project = ? AND id = ?",
-        now,
-        draft.solution or same.solution,
-        project,
-        same.id,
-    )
-    return _discovery(tx.rows(f"{SELECT} AND d.id = ?", project, same.id)[0]), True
+    else:
+        discovery_id = same.id
+        tx.run(
+            "UPDATE context_discoveries SET updated = ?, times = times + 1, solution = ? WHERE project = ? AND id = ?",
+            now,
+            draft.solution or same.solution,
+            project,
+            discovery_id,
+        )
+    row = tx.rows(f"{SELECT} AND d.id = ?", project, discovery_id)[0]
+    return _discovery(row), same is not None
 
 
 def count_use(tx: Transaction, project: str, items: Sequence[str], now: float) -> None:
-    """An item that is used is no longer archived."""
+    """Count a use of each item. An item that is used is no longer archived."""
     for item in items:
         tx.run(
             "INSERT INTO context_uses (project, item, accesses, last, archived) VALUES (?, ?, 1, ?, 0) ON CONFLICT (project, item) "
@@ -96,9 +99,7 @@ def count_use(tx: Transaction, project: str, items: Sequence[str], now: float) -
 def uses(tx: Transaction, project: str) -> dict[str, Use]:
     rows = tx.rows("SELECT item, accesses, last, archived FROM context_uses WHERE project = ?", project)
     return {
-        str(item): Use(
-            str(item), _whole(accesses), float(last) if isinstance(last, int | float) else 0.0, bool(archived)
-        )
+        str(item): Use(str(item), as_int(accesses), as_float(last), bool(archived))
         for item, accesses, last, archived in rows
     }
 
@@ -114,14 +115,8 @@ def archive(tx: Transaction, project: str, items: Sequence[str]) -> None:
 
 
 def _discovery(row: Row) -> Discovery:
-    found, kind, content, module, solution, session, created, updated, times, archived = row
+    discovery_id, kind, content, module, solution, session, created, updated, times, archived = row
     return Discovery(
-        str(found), DiscoveryType(str(kind)), str(content), str(module), str(solution), str(session),
-        float(created) if isinstance(created, int | float) else 0.0,
-        float(updated) if isinstance(updated, int | float) else 0.0,
-        _whole(times), bool(archived),
+        str(discovery_id), DiscoveryType(str(kind)), str(content), str(module), str(solution), str(session),
+        as_float(created), as_float(updated), as_int(times), bool(archived),
     )  # fmt: skip
-
-
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) else 0

@@ -1,4 +1,4 @@
-"""The project and its modules, as values; what can be wrong with them; and how much each part is still worth."""
+"""The values of project context: the project, its modules, discoveries and sessions; and what can be wrong with them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -103,37 +103,37 @@ class Project:
     """What was learnt of the project as a whole."""
 
     def module(self, name: str) -> Module:
-        found = self.modules.get(name)
-        if found is None:
-            known = ", ".join(map(on_one_line, list(self.modules)[:20])) or "none yet; context_scan makes a first draft"
+        module = self.modules.get(name)
+        if module is None:
+            names = ", ".join(map(on_one_line, list(self.modules)[:20])) or "none yet; context_scan makes a first draft"
             raise ModuleNotFound(
                 f"Module not found: {on_one_line(name[:80])}",
-                details={"reason": f"Module {name[:80]!r} not found in project.yaml; there are: {known}"},
+                details={"reason": f"Module {name[:80]!r} not found in project.yaml; there are: {names}"},
             )
-        return found
+        return module
 
     def finder(self) -> Callable[[str], str | None]:
-        """Tells the module a file belongs to: the one with the key file, or whose key files lie deepest above it."""
+        """A function that names the module of a file: the one that has it as a key file, or has key files deepest above it."""
         files: dict[str, str] = {}
         folders: dict[str, str] = {}
         for module in self.modules.values():
-            for one in module.key_files:
-                files.setdefault(one.path, module.name)
-                folders.setdefault(one.path.rpartition("/")[0], module.name)
+            for key_file in module.key_files:
+                files.setdefault(key_file.path, module.name)
+                folders.setdefault(key_file.path.rpartition("/")[0], module.name)
         folders.pop("", None)
 
         def module_of(path: str) -> str | None:
-            found, folder = files.get(path), path
-            while found is None and (folder := folder.rpartition("/")[0]):
-                found = folders.get(folder)
-            return found
+            name, folder = files.get(path), path
+            while name is None and (folder := folder.rpartition("/")[0]):
+                name = folders.get(folder)
+            return name
 
         return module_of
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Something learnt. Times are seconds since 1970."""
+    """Something that was learnt about the project. Times are seconds since 1970."""
 
     id: str
     type: DiscoveryType

@@ -1,9 +1,9 @@
-"""The overview and how much of a model's window it takes: made once for what there is to say, made smaller when it is too much."""
+"""The overview of a project and how much of a model's window it takes. It is rendered once, and made smaller when it is too large."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from cellwright.context import discoveries as known
+from cellwright.context import discoveries as discovery_rows
 from cellwright.context import pages
 from cellwright.context.model import Project, Session
 from cellwright.context.relevance import FULL, Use, lowest_fifth, score
@@ -16,7 +16,7 @@ MOST_PASSES = 20
 
 @dataclass(frozen=True)
 class Share:
-    """What a model would be given, in tokens."""
+    """How many tokens a model would be given."""
 
     overview: int
     modules: int
@@ -30,8 +30,8 @@ class Share:
 
 
 @dataclass(frozen=True)
-class _Made:
-    """What follows from the project and what of it is archived."""
+class _Rendered:
+    """The overview of a project without its archived modules, and its size."""
 
     project: Project
     archived: tuple[str, ...]
@@ -50,28 +50,32 @@ class Overview:
         self._key = project_key
         self._window = window
         self._clock = clock
-        self._made: _Made | None = None
+        self._rendered: _Rendered | None = None
 
     async def page(self, project: Project, uses: Mapping[str, Use], session: Session | None) -> str:
-        """The overview. Archives the least used fifth while it, or the window, is too full."""
-        made = self._current(project, uses)
+        """The overview. While it, or the window, is too full, the least used fifth of the modules is archived."""
+        rendered = self._current(project, uses)
         for _ in range(MOST_PASSES):
-            left = [name for name in project.modules if name not in made.archived]
-            if len(left) <= 1 or not self._is_crowded(made, session):
+            shown_modules = [name for name in project.modules if name not in rendered.archived]
+            if len(shown_modules) <= 1 or not self._is_crowded(rendered, session):
                 break
-            await self._database.write(lambda tx, left=left: self._archive(tx, left))
+            await self._database.write(
+                lambda tx, shown_modules=shown_modules: self._archive_least_used(tx, shown_modules)
+            )
             uses = await self._database.read(self.uses)
-            made = self._current(project, uses)
-        if made.bytes <= pages.OVERVIEW_BYTES:
-            return made.text
+            rendered = self._current(project, uses)
+        if rendered.bytes <= pages.OVERVIEW_BYTES:
+            return rendered.text
         now = self._clock()
         worth = {name: score(uses.get(f"module:{name}", Use(name)), now) for name in project.modules}
-        return pages.overview(project, worth, made.archived)
+        return pages.overview(project, worth, rendered.archived)
 
     async def share(self, project: Project, session: Session | None) -> Share:
-        """What a model would be given: the overview, the pages of the modules in it, the session."""
-        made = self._current(project, await self._database.read(self.uses))
-        return Share(made.tokens, made.modules, self._session_tokens(session), self._window, list(made.archived))
+        """The tokens that a model would be given: the overview, the pages of the modules in it, the session."""
+        rendered = self._current(project, await self._database.read(self.uses))
+        return Share(
+            rendered.tokens, rendered.modules, self._session_tokens(session), self._window, list(rendered.archived)
+        )
 
     async def archived(self, project: Project) -> tuple[str, ...]:
         """The modules that the overview leaves out."""
@@ -79,35 +83,35 @@ class Overview:
 
     def uses(self, tx: Transaction) -> dict[str, Use]:
         """How often and when each item was used."""
-        return known.uses(tx, self._key)
+        return discovery_rows.uses(tx, self._key)
 
-    def _current(self, project: Project, uses: Mapping[str, Use]) -> _Made:
+    def _current(self, project: Project, uses: Mapping[str, Use]) -> _Rendered:
         archived = _archived(project, uses)
-        if self._made is None or self._made.project is not project or self._made.archived != archived:
-            self._made = _make(project, archived)
-        return self._made
+        cached = self._rendered
+        if cached is None or cached.project is not project or cached.archived != archived:
+            cached = self._rendered = _render(project, archived)
+        return cached
 
-    def _is_crowded(self, made: _Made, session: Session | None) -> bool:
-        total = made.tokens + made.modules + self._session_tokens(session)
-        return made.bytes > pages.OVERVIEW_BYTES or total > FULL * self._window
+    def _is_crowded(self, rendered: _Rendered, session: Session | None) -> bool:
+        total = rendered.tokens + rendered.modules + self._session_tokens(session)
+        return rendered.bytes > pages.OVERVIEW_BYTES or total > FULL * self._window
 
     def _session_tokens(self, session: Session | None) -> int:
         return estimate_tokens(pages.session_page(session, self._clock())) if session else 0
 
-    def _archive(self, tx: Transaction, left: list[str]) -> None:
+    def _archive_least_used(self, tx: Transaction, modules: list[str]) -> None:
         uses = self.uses(tx)
-        candidates = [uses.get(f"module:{name}", Use(f"module:{name}")) for name in left]
-        known.archive(tx, self._key, lowest_fifth(candidates, self._clock()))
+        candidates = [uses.get(f"module:{name}", Use(f"module:{name}")) for name in modules]
+        discovery_rows.archive(tx, self._key, lowest_fifth(candidates, self._clock()))
 
 
-def _make(project: Project, archived: tuple[str, ...]) -> _Made:
+def _render(project: Project, archived: tuple[str, ...]) -> _Rendered:
     text = pages.overview(project, {}, archived)
-    shown = (module for name, module in project.modules.items() if name not in archived)
+    shown_modules = (module for name, module in project.modules.items() if name not in archived)
     size = pages.overview_bytes(project, archived)
-    modules = sum(estimate_tokens(pages.module_page(module)) for module in shown)
-    return _Made(project, archived, size, text, estimate_tokens(text), modules)
+    modules = sum(estimate_tokens(pages.module_page(module)) for module in shown_modules)
+    return _Rendered(project, archived, size, text, estimate_tokens(text), modules)
 
 
 def _archived(project: Project, uses: Mapping[str, Use]) -> tuple[str, ...]:
-    found = (name for name in project.modules if (use := uses.get(f"module:{name}")) is not None and use.archived)
-    return tuple(found)
+    return tuple(name for name in project.modules if (use := uses.get(f"module:{name}")) is not None and use.archived)

@@ -1,9 +1,9 @@
-"""What is known, as markdown: the headings are fixed, sizes are bounded, the least useful is left out first, and that is said."""
+"""Pages about a project in markdown. Headings are fixed and sizes bounded; the least useful parts are left out first, with a note."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cellwright.context.model import Discovery, Issue, KeyFile, Module, Project, Session, iso
+from cellwright.context.model import Discovery, Issue, Module, Project, Session, iso
 from cellwright.context.uris import module_uri
 from cellwright.core.text.clean import clean
 from cellwright.core.text.counting import counted
@@ -19,7 +19,7 @@ SHOWN_FILES = 10
 NOTE_ROOM = 200
 LONGEST_VALUE = 4_000
 SHOWN_TEXTS = 5
-"""Patterns, rules, decisions and issues of a module that the overview shows, of each kind."""
+"""How many patterns, rules, decisions and issues of a module the overview shows, of each kind."""
 SHOWN_CHARACTERS = 240
 ONLY_COUNTED = (
     "_Patterns, rules and issues are only counted here, to keep within 50 KB; context://module/{name} has them._\n"
@@ -28,19 +28,19 @@ ONLY_COUNTED = (
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a page. The lower its worth, the sooner it is left out; None stays."""
+    """A part of a page. The lower its worth, the sooner it is left out; with None it is never left out."""
 
     text: str
     worth: float | None = None
 
 
 def inline(text: str) -> str:
-    """Text of others on one line: it cannot become a heading of ours."""
+    """Foreign text on one line, so that it cannot become a heading."""
     return " ".join(clean(text[:LONGEST_VALUE]).text.split())
 
 
 def named(name: str) -> str:
-    """The name of a file or a module on one line. Spaces are part of it."""
+    """The name of a file or a module on one line. Spaces are part of the name and stay."""
     return on_one_line(name[:LONGEST_VALUE])
 
 
@@ -59,13 +59,13 @@ def page(pieces: Sequence[Piece], limit: int, what: str, where: str) -> str:
             break
         dropped.add(number)
         total -= len(pieces[number].text.encode())
-    kept = "".join(piece.text for number, piece in enumerate(pieces) if number not in dropped).rstrip("\n")
-    bounded = kept.encode()[: limit - NOTE_ROOM].decode("utf-8", "ignore")
+    text = "".join(piece.text for number, piece in enumerate(pieces) if number not in dropped).rstrip("\n")
+    bounded = text.encode()[: limit - NOTE_ROOM].decode("utf-8", "ignore")
     return f"{bounded}\n\n_{len(dropped)} {what} left out to keep within {limit // KB} KB; {where}._\n"
 
 
 def overview(project: Project, worth: Mapping[str, float], archived: Sequence[str] = ()) -> str:
-    """`context://project/overview`. `worth` ranks the modules; those archived are named by number only."""
+    """`context://project/overview`. `worth` ranks the modules; archived ones are only counted."""
     pieces = _overview(project, worth, archived, with_texts=True)
     if _size(pieces) > OVERVIEW_BYTES:
         pieces = [*_overview(project, worth, archived, with_texts=False), Piece(ONLY_COUNTED)]
@@ -73,7 +73,7 @@ def overview(project: Project, worth: Mapping[str, float], archived: Sequence[st
 
 
 def overview_bytes(project: Project, archived: Sequence[str]) -> int:
-    """How large the overview would be with every module that is not archived, its patterns, rules and issues only counted."""
+    """The size of the overview with every module that is not archived, and with patterns, rules and issues only counted."""
     return _size(_overview(project, {}, archived, with_texts=False))
 
 
@@ -91,13 +91,13 @@ def _overview(
         f"## Architecture\n\n**Pattern:** {inline(project.pattern)}  \n**Description:** {inline(project.description)}\n\n"
         f"## Modules ({len(project.modules)})\n\n"
     )
-    shown = [module for module in project.modules.values() if module.name not in set(archived)]
+    shown_modules = [module for module in project.modules.values() if module.name not in set(archived)]
     pieces = [Piece(head)]
-    for module in shown:
+    for module in shown_modules:
         text = _summary(module) + (_known_texts(module) if with_texts else "")
         pieces.append(Piece(text, worth.get(module.name, 0.0)))
-    if len(shown) < len(project.modules):
-        count = len(project.modules) - len(shown)
+    if len(shown_modules) < len(project.modules):
+        count = len(project.modules) - len(shown_modules)
         pieces.append(
             Piece(f"_Archived, because hardly used: {counted(count, 'module')}; context_search still finds them._\n\n")
         )
@@ -107,7 +107,7 @@ def _overview(
 
 
 def _summary(module: Module) -> str:
-    files = "".join(f"- {named(one.path)} ({inline(one.role)})\n" for one in module.key_files)
+    files = "".join(f"- {named(key_file.path)} ({inline(key_file.role)})\n" for key_file in module.key_files)
     return (
         f"### {named(module.name)}\n{inline(module.description)}\n\n**Key Files:**\n{files}\n"
         f"**Patterns:** {len(module.patterns)}  \n**Business Rules:** {len(module.business_rules)}  \n"
@@ -116,16 +116,16 @@ def _summary(module: Module) -> str:
 
 
 def _known_texts(module: Module) -> str:
-    """What is known of a module, so that who comes back need not look it up; of many, what was added last."""
-    known = [
+    """The texts of a module that were added last, so that a returning reader need not look them up."""
+    entries = [
         *(("Pattern", text) for text in module.patterns[-SHOWN_TEXTS:]),
         *(("Rule", text) for text in module.business_rules[-SHOWN_TEXTS:]),
         *(("Decision", text) for text in module.decisions[-SHOWN_TEXTS:]),
         *(("Issue", _issue(issue)) for issue in module.common_issues[-SHOWN_TEXTS:]),
     ]
     lists = (module.patterns, module.business_rules, module.decisions, module.common_issues)
-    more = sum(map(len, lists)) - len(known)
-    lines = [f"- {kind}: {_short(inline(text))}\n" for kind, text in known]
+    more = sum(map(len, lists)) - len(entries)
+    lines = [f"- {kind}: {_short(inline(text))}\n" for kind, text in entries]
     lines += [f"- {more} more: {module_uri(module.name)}\n"] if more else []
     return "".join(lines) + "\n" if lines else ""
 
@@ -141,14 +141,16 @@ def _short(text: str) -> str:
 def module_page(module: Module) -> str:
     """`context://module/{name}`."""
     pieces = [Piece(f"# Module: {named(module.name)}\n\n{inline(module.description)}\n\n## Key Files\n\n")]
-    pieces += [Piece(_file(one), 4.0) for one in module.key_files]
+    for key_file in module.key_files:
+        text = f"### {named(key_file.path)}\n**Role:** {inline(key_file.role)}  \n{inline(key_file.description)}\n\n"
+        pieces.append(Piece(text, 4.0))
     pieces += [Piece(f"## Patterns ({len(module.patterns)})\n\n"), *_items(module.patterns, 2.0), Piece("\n")]
     rules = module.business_rules
     pieces += [Piece(f"## Business Rules ({len(rules)})\n\n"), *_items(rules, 3.0), Piece("\n")]
     pieces.append(Piece(f"## Common Issues ({len(module.common_issues)})\n\n"))
     for number, issue in enumerate(module.common_issues):
-        found = f"{inline(issue.discovered_at)} (Session: {inline(issue.session_id)})"
-        text = f"### {inline(issue.description)}\n**Solution:** {inline(issue.solution)}  \n**Discovered:** {found}\n\n"
+        discovered = f"{inline(issue.discovered_at)} (Session: {inline(issue.session_id)})"
+        text = f"### {inline(issue.description)}\n**Solution:** {inline(issue.solution)}  \n**Discovered:** {discovered}\n\n"
         pieces.append(Piece(text, 1.0 + number / 10_000))
     if module.decisions:
         pieces += [Piece(f"## Decisions ({len(module.decisions)})\n\n"), *_items(module.decisions, 2.0), Piece("\n")]
@@ -156,17 +158,13 @@ def module_page(module: Module) -> str:
     return page(pieces, MODULE_BYTES, "items", "project.yaml has them all")
 
 
-def _file(one: KeyFile) -> str:
-    return f"### {named(one.path)}\n**Role:** {inline(one.role)}  \n{inline(one.description)}\n\n"
-
-
 def _items(texts: Sequence[str], worth: float) -> list[Piece]:
-    """What was added last is worth most."""
+    """The texts as list items. The one that was added last is worth most."""
     return [Piece(f"- {inline(text)}\n", worth + number / 10_000) for number, text in enumerate(texts)]
 
 
 def _lists(module: Module, mark: str) -> list[str]:
-    named = (
+    sections = (
         ("Patterns", module.patterns),
         ("Business Rules", module.business_rules),
         ("Decisions", module.decisions),
@@ -174,7 +172,7 @@ def _lists(module: Module, mark: str) -> list[str]:
     )
     return [
         f"{mark} {title} ({len(texts)})\n\n" + "".join(f"- {inline(text)}\n" for text in texts) + "\n"
-        for title, texts in named
+        for title, texts in sections
         if texts
     ]
 
@@ -187,10 +185,10 @@ def session_page(session: Session, now: float) -> str:
             f"**Status:** {session.status}\n\n## Files Accessed ({len(session.touched)})\n\n"
         )
     ]
-    for one in session.touched[:SHOWN_FILES]:
-        link = f"  \n**Resource:** {on_one_line(one.uri)}" if one.uri else ""
-        text = f"**Access Count:** {one.count}  \n**Last Accessed:** {iso(one.last)}{link}"
-        pieces.append(Piece(f"### {named(one.path)}\n{text}\n\n", float(one.count)))
+    for place in session.touched[:SHOWN_FILES]:
+        link = f"  \n**Resource:** {on_one_line(place.uri)}" if place.uri else ""
+        text = f"**Access Count:** {place.count}  \n**Last Accessed:** {iso(place.last)}{link}"
+        pieces.append(Piece(f"### {named(place.path)}\n{text}\n\n", float(place.count)))
     pieces += [
         Piece(f"## Topics ({len(session.topics)})\n\n"),
         *_items(tuple(map(named, session.topics)), 0.5),
@@ -204,12 +202,12 @@ def session_page(session: Session, now: float) -> str:
 def sessions_page(sessions: Sequence[Session], now: float) -> str:
     """`context://sessions/recent`."""
     pieces = [Piece(f"# Recent Sessions ({len(sessions)})\n\n")]
-    for number, one in enumerate(sessions):
-        end = one.ended if one.ended is not None else now
+    for number, session in enumerate(sessions):
+        end = session.ended if session.ended is not None else now
         text = (
-            f"## Session {one.id[:8]}\n**Started:** {iso(one.started)}  \n**Duration:** {duration(end - one.started)}  \n"
-            f"**Status:** {one.status}  \n**Files:** {len(one.touched)}  \n**Topics:** {', '.join(map(named, one.topics))}  \n"
-            f"**Discoveries:** {one.discoveries}\n\n"
+            f"## Session {session.id[:8]}\n**Started:** {iso(session.started)}  \n**Duration:** {duration(end - session.started)}  \n"
+            f"**Status:** {session.status}  \n**Files:** {len(session.touched)}  \n**Topics:** {', '.join(map(named, session.topics))}  \n"
+            f"**Discoveries:** {session.discoveries}\n\n"
         )
         pieces.append(Piece(text, float(-number)))
     return page(pieces, SESSIONS_BYTES, "sessions", "ask for fewer with limit")
@@ -218,20 +216,21 @@ def sessions_page(sessions: Sequence[Session], now: float) -> str:
 def discoveries_page(discoveries: Sequence[Discovery]) -> str:
     """`context://discoveries`."""
     pieces = [Piece(f"# Discoveries ({len(discoveries)})\n\n")]
-    for number, one in enumerate(discoveries):
-        solution = f"**Solution:** {inline(one.solution)}  \n" if one.solution else ""
-        where = f"**Module:** {named(one.module)}  \n" if one.module else ""
-        text = f"## {one.type}: {inline(one.content)}\n{where}{solution}**Recorded:** {iso(one.updated)}, {counted(one.times, 'time')}\n\n"
+    for number, discovery in enumerate(discoveries):
+        solution = f"**Solution:** {inline(discovery.solution)}  \n" if discovery.solution else ""
+        where = f"**Module:** {named(discovery.module)}  \n" if discovery.module else ""
+        recorded = f"**Recorded:** {iso(discovery.updated)}, {counted(discovery.times, 'time')}"
+        text = f"## {discovery.type}: {inline(discovery.content)}\n{where}{solution}{recorded}\n\n"
         pieces.append(Piece(text, float(-number)))
     return page(pieces, DISCOVERIES_BYTES, "discoveries", "context_search finds them")
 
 
 def duration(seconds: float) -> str:
-    """In words a person would use: the two largest units."""
-    left = max(int(seconds), 0)
+    """A duration in its two largest units."""
+    remaining = max(int(seconds), 0)
     parts: list[str] = []
     for name, size in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
-        count, left = divmod(left, size)
+        count, remaining = divmod(remaining, size)
         if count:
             parts.append(f"{count} {name}{'s' if count > 1 else ''}")
     return " ".join(parts[:2]) or "0 seconds"

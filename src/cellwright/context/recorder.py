@@ -1,7 +1,7 @@
-"""Records what is done, by itself: every tool call goes into the session of its caller, in memory, and from there to the database.
+"""Records every tool call in the session of its caller, first in memory and from there in the database.
 
-`called` costs a few microseconds: what a call was about is found out with the next write, which is made in the background, all open
-sessions of a moment in one transaction.
+`called` costs a few microseconds. What a call was about is worked out with the next write, which happens in the background and writes all
+open sessions in one transaction.
 """
 
 import asyncio
@@ -28,19 +28,19 @@ LONGEST_PAUSE = 60.0
 MOST_TOUCHED = 2_000
 MOST_TOPICS = 12
 MOST_NOTED = 256
-"""Calls that wait to be looked at: their arguments are in memory as long."""
+"""How many calls may wait to be traced; their arguments stay in memory as long."""
 LONGEST_NOTED = 2_000
-"""Characters of an argument of a call that may wait. Calls with longer ones, or with lists of things, are looked at at once."""
+"""Characters of an argument of a call that may wait. Calls with longer arguments, or with lists or objects, are traced at once."""
 MOST_REMEMBERED_TERMS = 500
 UNWRITTEN_BYTES = 16 * 1024 * 1024
-"""Of ended sessions that cannot be written, as with a disk that stays full: the oldest are given up first."""
+"""How much memory ended sessions may take that cannot be written, as with a full disk. The oldest are given up first."""
 WORKED = frozenset({"ok", "failed"})
-"""Outcomes of calls that were done; `failed` is a cell that raised."""
+"""Outcomes of calls that did their work; `failed` means that a cell raised."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a call was about: things it touched, and the terms it looked for."""
+    """What a call was about: the places it touched, and the terms it searched for."""
 
     touched: tuple[Touched, ...] = ()
     terms: tuple[str, ...] = ()
@@ -48,16 +48,16 @@ class Trace:
 
 
 TraceOf = Callable[[str, Mapping[str, Any]], Trace]
-"""From a tool and its arguments to what the call is about. Given by who knows all the tools."""
+"""From a tool and its arguments to what the call is about."""
 
 
-async def _nothing() -> None:
+async def _no_preparation() -> None:
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class _Noted:
-    """A call that was made, not looked at yet."""
+class _NotedCall:
+    """A call that is not traced yet."""
 
     call: Call
     tool: str
@@ -81,7 +81,7 @@ class _Live:
     terms: Counter[str] = field(default_factory=Counter[str])
     touched: dict[tuple[str, str], Touched] = field(default_factory=dict[tuple[str, str], Touched])
     fresh: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    """What was touched since the last write."""
+    """The keys of the places that were touched since the last write."""
     dirty: bool = True
 
     def note(self, trace: Trace, outcome: str, now: float) -> None:
@@ -95,20 +95,20 @@ class _Live:
         if outcome not in WORKED:
             return
         self.discoveries += trace.discovery
-        for one in trace.touched:
-            key = (one.kind, one.path)
+        for place in trace.touched:
+            key = (place.kind, place.path)
             before = self.touched.get(key)
             if before is None and len(self.touched) >= MOST_TOUCHED:
                 continue
             count, first = (before.count, before.first) if before else (0, now)
-            self.touched[key] = replace(one, count=count + 1, first=first, last=now)
+            self.touched[key] = replace(place, count=count + 1, first=first, last=now)
             self.fresh.add(key)
 
     def value(self, topics: tuple[str, ...], ended: float | None = None) -> Session:
         status = SessionStatus.ACTIVE if ended is None else SessionStatus.COMPLETED
-        things = tuple(sorted(self.touched.values(), key=lambda one: (-one.count, one.path)))
+        places = tuple(sorted(self.touched.values(), key=lambda place: (-place.count, place.path)))
         counts = (self.calls, self.failures, self.discoveries)
-        return Session(self.id, status, self.started, self.last, ended, self.client, *counts, topics, things)
+        return Session(self.id, status, self.started, self.last, ended, self.client, *counts, topics, places)
 
 
 def _is_long(arguments: Mapping[str, Any]) -> bool:
@@ -129,13 +129,13 @@ class Recorder:
         clock: Callable[[], float],
         *,
         idle: float = IDLE_SECONDS,
-        prepare: Callable[[], Awaitable[object]] = _nothing,
+        prepare: Callable[[], Awaitable[object]] = _no_preparation,
         module_of: Callable[[str], str | None] = lambda _path: None,
         flushed: Callable[[frozenset[str]], None] = lambda _tenants: None,
     ) -> None:
-        """`prepare` is awaited before a write, then `module_of` names the module of a file, for topics.
+        """`prepare` is awaited before a write; then `module_of` names the module of a file, for topics.
 
-        `flushed` is told whose sessions have changed.
+        `flushed` is called with the tenants whose sessions have changed.
         """
         self._database = database
         self._project = project
@@ -145,7 +145,7 @@ class Recorder:
         self._prepare = prepare
         self._module_of = module_of
         self._flushed = flushed
-        self._noted: list[_Noted] = []
+        self._noted: list[_NotedCall] = []
         self._live: dict[str, _Live] = {}
         self._ended: list[tuple[_Live, float]] = []
         self._writing: asyncio.Task[None] | None = None
@@ -157,14 +157,14 @@ class Recorder:
 
     def called(self, call: Call, tool: str, arguments: Mapping[str, Any], outcome: str) -> None:
         """Note one call. Never waits."""
-        self._noted.append(_Noted(call, tool, arguments, outcome, self._clock()))
+        self._noted.append(_NotedCall(call, tool, arguments, outcome, self._clock()))
         if len(self._noted) >= MOST_NOTED or _is_long(arguments):
-            self._look_at_noted()
+            self._trace_noted()
         self._begin_writing()
 
     def left(self, session_key: str) -> None:
         """A connection ended, and its session with it."""
-        self._look_at_noted()
+        self._trace_noted()
         live = self._live.pop(session_key, None)
         if live is not None:
             self._ended.append((live, self._clock()))
@@ -176,11 +176,11 @@ class Recorder:
         if self._writing is None or self._writing.done():
             self._writing = asyncio.get_running_loop().create_task(self._write_soon())
 
-    def _look_at_noted(self) -> None:
-        noted, self._noted = self._noted, []
-        for one in noted:
-            live = self._session_at(one.call, one.moment)
-            live.note(self._trace_of(one.tool, one.arguments), one.outcome, one.moment)
+    def _trace_noted(self) -> None:
+        noted_calls, self._noted = self._noted, []
+        for noted in noted_calls:
+            live = self._session_at(noted.call, noted.moment)
+            live.note(self._trace_of(noted.tool, noted.arguments), noted.outcome, noted.moment)
 
     def _session_at(self, call: Call, now: float) -> _Live:
         live = self._live.get(call.session)
@@ -196,31 +196,31 @@ class Recorder:
 
     def current(self, call: Call) -> Session | None:
         """The caller's session as it is at this moment."""
-        self._look_at_noted()
+        self._trace_noted()
         live = self._live.get(call.session)
         if live is None or self._clock() - live.last > self._idle:
             return None
         return live.value(self._topics(live))
 
     def session_id(self, call: Call) -> str:
-        """The id of the session this call belongs to; a new one if it is the first."""
-        self._look_at_noted()
+        """The id of the call's session, which is new if the call is its first."""
+        self._trace_noted()
         return self._session_at(call, self._clock()).id
 
     def _topics(self, live: _Live) -> tuple[str, ...]:
-        """What the session was about: modules it touched count twice a search term."""
+        """What the session was about. A module that it touched counts twice as much as a search term."""
         weights = Counter(live.terms)
-        for one in live.touched.values():
-            module = self._module_of(one.path) if one.kind in {"file", "notebook"} else None
+        for place in live.touched.values():
+            module = self._module_of(place.path) if place.kind in {"file", "notebook"} else None
             if module:
-                weights[module] += 2 * one.count
+                weights[module] += 2 * place.count
         ranked = sorted(weights.items(), key=lambda item: (-item[1], item[0]))
         return tuple(term for term, _ in ranked[:MOST_TOPICS])
 
     async def _write_soon(self) -> None:
-        """Write a moment after a call, and again for calls that came while that was done."""
+        """Write a moment after a call, and again for calls that came during the write."""
         pause = FLUSH_SECONDS
-        while self._unwritten() and not self._closing.is_set():
+        while self._has_unwritten() and not self._closing.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), pause)
             try:
@@ -234,68 +234,69 @@ class Recorder:
 
     def _give_up_oldest(self) -> None:
         weights = [weight(live) for live, _ in self._ended]
-        excess, given_up = sum(weights) - UNWRITTEN_BYTES, 0
+        excess, count = sum(weights) - UNWRITTEN_BYTES, 0
         while excess > 0:
-            excess -= weights[given_up]
-            given_up += 1
-        if given_up:
-            log.warning("sessions_given_up count=%s", given_up)
-            del self._ended[:given_up]
+            excess -= weights[count]
+            count += 1
+        if count:
+            log.warning("sessions_given_up count=%s", count)
+            del self._ended[:count]
 
-    def _unwritten(self) -> bool:
+    def _has_unwritten(self) -> bool:
         return bool(self._noted or self._ended or any(live.dirty for live in self._live.values()))
 
     async def flush(self) -> None:
-        """Write what has changed. When this returns, it is on disk, also what another flush had begun to write."""
+        """Write what has changed. When this returns, everything is on disk, also what another flush had begun to write."""
         async with self._flushing:
             await self._flush()
 
     async def _flush(self) -> None:
         await self._prepare()
-        self._look_at_noted()
+        self._trace_noted()
         for key, live in tuple(self._live.items()):
             if self._clock() - live.last > self._idle:
                 self._ended.append((self._live.pop(key), live.last))
         ended, self._ended = self._ended, []
-        open_ones = [live for live in self._live.values() if live.dirty]
-        values = [(live.tenant, self._fresh(live, None)) for live in open_ones]
-        values += [(live.tenant, self._fresh(live, moment)) for live, moment in ended]
-        if not values and self._recovered:
+        unwritten = [live for live in self._live.values() if live.dirty]
+        tenant_sessions = [(live.tenant, self._fresh(live, None)) for live in unwritten]
+        tenant_sessions += [(live.tenant, self._fresh(live, moment)) for live, moment in ended]
+        if not tenant_sessions and self._recovered:
             return
         now, first = self._clock(), not self._recovered
 
         def work(tx: Transaction) -> None:
             if first:
                 sessions.recover(tx, self._project, self._idle, now)
-            for tenant, session in values:
+            for tenant, session in tenant_sessions:
                 sessions.save(tx, self._project, tenant, session)
 
         try:
             await self._database.write(work)
         except (CellwrightError, asyncio.CancelledError):
-            # Not written, or nobody knows; to write it twice changes nothing.
+            # Whether it was written may be unknown. Writing it twice changes nothing.
             self._ended = ended + self._ended
-            for live, (_, session) in zip([*open_ones, *(one for one, _ in ended)], values, strict=True):
+            written = [*unwritten, *(live for live, _ in ended)]
+            for live, (_, session) in zip(written, tenant_sessions, strict=True):
                 live.dirty = True
-                live.fresh |= {(one.kind, one.path) for one in session.touched}
+                live.fresh |= {(place.kind, place.path) for place in session.touched}
             raise
         self._recovered = True
-        self._flushed(frozenset(tenant for tenant, _ in values))
+        self._flushed(frozenset(tenant for tenant, _ in tenant_sessions))
 
     def _fresh(self, live: _Live, ended: float | None) -> Session:
-        """The session with only what was touched since the last write."""
-        whole = live.value(self._topics(live), ended)
-        part = tuple(live.touched[key] for key in sorted(live.fresh))
+        """The session with only the places that were touched since the last write."""
+        session = live.value(self._topics(live), ended)
+        places = tuple(live.touched[key] for key in sorted(live.fresh))
         live.fresh, live.dirty = set(), False
-        return replace(whole, touched=part)
+        return replace(session, touched=places)
 
     async def close(self) -> None:
         """End every session and write it."""
         self._closing.set()
         if self._writing is not None:
-            # Not cancelled: it may be in the middle of writing what it took.
+            # Not cancelled: it may be in the middle of a write.
             await self._writing
-        self._look_at_noted()
+        self._trace_noted()
         now = self._clock()
         self._ended += [(live, now) for live in self._live.values()]
         self._live = {}

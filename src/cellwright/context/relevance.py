@@ -1,4 +1,4 @@
-"""How much an item is still worth: recently used and often used counts; the least worth makes room."""
+"""How much an item is still worth. Recent and frequent use count; the items worth least make room."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ ACCESS_WEIGHT = 0.4
 FORGOTTEN_AFTER = 30 * SECONDS_A_DAY
 MANY_ACCESSES = 100
 FULL = 0.8
-"""Of the model's window: above this, room is made."""
+"""The share of the model's window above which items are archived."""
 ARCHIVED_SHARE = 5
-"""Every fifth item goes at a time."""
+"""One item in so many is archived at a time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,14 +71,14 @@ class ContextResources:
         try:
             project = await self._context.project()
         except CellwrightError:
-            # A broken project file is told where it is read; it hides nothing else.
+            # A broken project file is reported where it is read; it must not hide the other resources.
             return FIXED
         modules = list(project.modules.values())[:LISTED_MODULES]
         return [
             *FIXED,
             *(
-                ResourceInfo(module_uri(one.name), named(one.name), inline(one.description[:200]), MARKDOWN)
-                for one in modules
+                ResourceInfo(module_uri(module.name), named(module.name), inline(module.description[:200]), MARKDOWN)
+                for module in modules
             ),
         ]
 
@@ -93,16 +93,16 @@ class ContextResources:
             if (picture := await self._context.files.picture(path)) is not None:
                 return Content(picture.data, picture.mime_type)
             return Content(await self._context.files.page(path), "text/plain")
-        shown = await self._context.files.page_from(path, _line(start))
-        meta: dict[str, object] = {"start": shown.start, "end": shown.end, "lines": shown.lines}
-        return Content(shown.text, "text/plain", {**meta, **({"next": shown.next} if shown.next else {})})
+        page = await self._context.files.page_from(path, _line(start))
+        meta: dict[str, object] = {"start": page.start, "end": page.end, "lines": page.lines}
+        return Content(page.text, "text/plain", {**meta, **({"next": page.next} if page.next else {})})
 
     async def _page(self, call: Call, path: str, query: dict[str, str], uri: str) -> str:
         if path == "sessions/recent":
             return await self._context.recent_page(call, _limit(_only(query, {"limit"}, uri)))
         if path == "discoveries":
-            wanted = _only(query, {"type", "module"}, uri)
-            return await self._context.discoveries_page(_type(wanted.get("type", "")), wanted.get("module", ""))
+            filters = _only(query, {"type", "module"}, uri)
+            return await self._context.discoveries_page(_type(filters.get("type", "")), filters.get("module", ""))
         _only(query, set(), uri)
         if path == "project/overview":
             return await self._context.overview(call)
@@ -120,13 +120,13 @@ class ContextResources:
             await self.read(call, uri)
         except CellwrightError:
             return None
-        told = uri.startswith((f"{RECENT_URI}?", f"{DISCOVERIES_URI}?", MODULE_PREFIX))
-        return self._context.watching(uri) if told else None
+        is_announced = uri.startswith((f"{RECENT_URI}?", f"{DISCOVERIES_URI}?", MODULE_PREFIX))
+        return self._context.watching(uri) if is_announced else None
 
     async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:
         del call
         if argument == "type":
-            return [one.value for one in DiscoveryType if one.value.startswith(prefix)]
+            return [kind.value for kind in DiscoveryType if kind.value.startswith(prefix)]
         if (template, argument) == ("context://module/{name}", "name") or argument == "module":
             try:
                 project = await self._context.project()
@@ -137,21 +137,21 @@ class ContextResources:
 
 
 def _parts(uri: str) -> tuple[str, dict[str, str]]:
-    found = _URI.fullmatch(uri)
-    if found is None:
+    match = _URI.fullmatch(uri)
+    if match is None:
         raise _unsupported(uri)
-    pairs = parse_qsl(found[2] or "", keep_blank_values=True)
+    pairs = parse_qsl(match[2] or "", keep_blank_values=True)
     if len({name for name, _ in pairs}) != len(pairs):
         raise InvalidArgument("a parameter is given twice", details={"reason": "every parameter may be given once"})
-    return found[1], dict(pairs)
+    return match[1], dict(pairs)
 
 
-def _only(query: dict[str, str], known: set[str], uri: str) -> dict[str, str]:
-    unknown = sorted(set(query) - known)
+def _only(query: dict[str, str], allowed: set[str], uri: str) -> dict[str, str]:
+    unknown = sorted(set(query) - allowed)
     if unknown:
         raise InvalidArgument(
             f"unknown parameter {unknown[0][:40]!r}",
-            details={"reason": f"{on_one_line(uri[:200])} takes {', '.join(sorted(known)) or 'no parameters'}"},
+            details={"reason": f"{on_one_line(uri[:200])} takes {', '.join(sorted(allowed)) or 'no parameters'}"},
         )
     return query
 

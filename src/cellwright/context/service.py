@@ -1,4 +1,4 @@
-"""Everything that is known of one project: its file, its sessions, its discoveries. The service of the context tools."""
+"""The service of the context tools: a project's file, its sessions and its discoveries."""
 
 import asyncio
 import os
@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cellwright.context import discoveries as known
+from cellwright.context import discoveries as discovery_rows
 from cellwright.context import pages, sessions
 from cellwright.context.files.paths import Root
 from cellwright.context.files.service import ProjectFiles
-from cellwright.context.finding import KnownThings, SearchHit, Wanted, tenant_of
+from cellwright.context.finding import ProjectIndex, ProjectQuery, SearchHit, tenant_of
 from cellwright.context.model import Discovery, DiscoveryType, NoActiveSession, Project, Session, Touched
 from cellwright.context.overview import Overview, Share
 from cellwright.context.project.enriching import Addition, additions
@@ -54,7 +54,7 @@ class ContextLimits:
 
 @dataclass(frozen=True)
 class Enrichment:
-    """What discoveries add to project.yaml: `applied` says whether that was done."""
+    """What discoveries add to project.yaml; `applied` says whether it was added."""
 
     additions: list[Addition]
     applied: bool
@@ -79,7 +79,7 @@ class Knowledge:
 
     project: Project
     archived: tuple[str, ...]
-    """The modules that the overview leaves out, because they are hardly used."""
+    """The modules that the overview leaves out because they are hardly used."""
     discoveries: tuple[Discovery, ...]
     """Newest first."""
     sessions: tuple[Session, ...]
@@ -87,7 +87,7 @@ class Knowledge:
 
 
 Addresses = Callable[[Call], Awaitable[Mapping[str, str]]]
-"""Where a caller's things of one kind are now, by their ids: which address one has is known to its own part only."""
+"""The current addresses of a caller's places of one kind, by their ids. Only the part that has the places knows them."""
 
 
 class ProjectContext:
@@ -106,7 +106,7 @@ class ProjectContext:
         clock: Callable[[], float] = time.time,
         addresses: Mapping[str, Addresses] | None = None,
     ) -> None:
-        """`naming` are those who know which places a call names; `addresses`, by kind, of what does not stay where it was."""
+        """`naming` are the shelves that know which places a call names. `addresses` is for kinds of places whose addresses change."""
         self._limits = limits or ContextLimits()
         self._folder = root
         self._reach = reach
@@ -124,7 +124,7 @@ class ProjectContext:
         self._scanning = asyncio.Lock()
         self.files = ProjectFiles(Root(root, reach))
         self._overview = Overview(database, self._key, self._limits.window, clock)
-        self._things = KnownThings(database, index, self.files, self._key)
+        self._index = ProjectIndex(database, index, self.files, self._key)
         self.traces = Traces(naming)
         self.recorder = Recorder(
             database,
@@ -132,13 +132,13 @@ class ProjectContext:
             self.traces.trace_of,
             clock,
             idle=self._limits.idle,
-            prepare=self._know_project,
+            prepare=self._try_reading_project,
             module_of=self._module_of,
             flushed=self._sessions_changed,
         )
 
-    async def _know_project(self) -> None:
-        # A project file that cannot be read is told to who reads it; what is done is recorded all the same.
+    async def _try_reading_project(self) -> None:
+        # A project file that cannot be read is reported to its readers; calls are recorded all the same.
         with suppress(CellwrightError):
             await self.project()
 
@@ -146,25 +146,25 @@ class ProjectContext:
         return self._find_module(path)
 
     def status(self) -> PartStatus:
-        known_modules = len(self._last_project.modules)
-        return PartStatus("context", "ready", f"{counted(known_modules, 'module')} known" if known_modules else "")
+        modules = len(self._last_project.modules)
+        return PartStatus("context", "ready", f"{counted(modules, 'module')} known" if modules else "")
 
     async def close(self) -> None:
-        await self._things.close()
+        await self._index.close()
         await self.recorder.close()
 
     # -- the project ---------------------------------------------------------------------------------------------------------
 
     async def project(self) -> Project:
         """What project.yaml says; a nameless project with no modules if there is none yet."""
-        return self._keep(await asyncio.to_thread(self._file.read))
+        return self._remember(await asyncio.to_thread(self._file.read))
 
-    def _keep(self, read: Project | None) -> Project:
-        project, before = read or self._unwritten, self._last_project
+    def _remember(self, written: Project | None) -> Project:
+        project, before = written or self._unwritten, self._last_project
         if project is not before:
             self._last_project, self._find_module = project, project.finder()
             if self._has_read and project != before:
-                # Somebody wrote the file: who watches it is told as soon as we see that.
+                # Somebody else wrote the file, which is noticed only now.
                 self._project_changed(before)
         self._has_read = True
         return project
@@ -176,19 +176,19 @@ class ProjectContext:
     async def scan(self, progress: Progress = lambda _done, _total: None) -> Scanned:
         """Look at the project again and add what is new to project.yaml; what a person wrote stays."""
         async with self._scanning:
-            found = await asyncio.to_thread(scan, str(self._folder), progress, self._reach)
-            changed = await asyncio.to_thread(self._file.merge, found.project)
+            scanned = await asyncio.to_thread(scan, str(self._folder), progress, self._reach)
+            changed = await asyncio.to_thread(self._file.merge, scanned.project)
             project = await self.project()
         self._project_changed()
-        shown = self._file.path.relative_to(self._folder).as_posix()
-        stack, modules = list(found.project.stack), list(project.modules)
-        return Scanned(len(found.files), modules, stack, changed, shown, found.truncated)
+        stack, modules = list(scanned.project.stack), list(project.modules)
+        file = self._file.relative_path
+        return Scanned(len(scanned.files), modules, stack, changed, file, scanned.truncated)
 
     # -- discoveries ---------------------------------------------------------------------------------------------------------
 
     async def record(self, call: Call, kind: str, content: str, module: str, solution: str) -> tuple[Discovery, bool]:
-        """Keep something learnt. Whether it was merged with what was known."""
-        # What is far too long is not even cleaned, which would take as long as it is.
+        """Record something that was learnt. Returns the discovery and whether it was merged with an earlier one."""
+        # Text that is far too long is not even cleaned, because cleaning takes the longer the longer it is.
         readable = max(len(content), len(solution)) <= MOST_CLEANED
         text, remedy = (clean(content).text.strip(), clean(solution).text.strip()) if readable else ("", "")
         if not text or max(len(text), len(remedy)) > LONGEST_CONTENT:
@@ -207,96 +207,95 @@ class ProjectContext:
                 raise LimitReached(
                     f"the project has {MOST_DISCOVERIES:,} discoveries", hint="put them into project.yaml"
                 )
-            made, merged = known.record(tx, self._key, draft, now)
-            known.count_use(tx, self._key, [f"discovery:{made.id}", *([f"module:{module}"] if module else [])], now)
-            self._things.add_discovery(tx, made)
-            return made, merged
+            discovery, merged = discovery_rows.record(tx, self._key, draft, now)
+            used = [f"discovery:{discovery.id}", *([f"module:{module}"] if module else [])]
+            discovery_rows.count_use(tx, self._key, used, now)
+            self._index.add_discovery(tx, discovery)
+            return discovery, merged
 
-        result = await self._database.write(work)
+        recorded = await self._database.write(work)
         self._updated(DISCOVERIES_URI)
-        return result
+        return recorded
 
     async def module_note(self, module: str) -> str:
-        """What to know about a module that something was recorded for: nothing, if project.yaml has it."""
+        """A note about the module of a discovery; empty if project.yaml has that module."""
         try:
-            known = (await self.project()).modules
+            modules = (await self.project()).modules
         except CellwrightError as error:
             return f"whether {on_one_line(module)} is a module cannot be told: {error.message}"
-        if not module or module in known:
+        if not module or module in modules:
             return ""
-        meant = nearest(module, list(known))
-        near = f"did you mean {on_one_line(meant)}? " if meant else ""
-        return (
-            f"project.yaml has no module {on_one_line(module)} yet; {near}context_enrich adds it with what was recorded"
-        )
+        similar = nearest(module, list(modules))
+        question = f"did you mean {on_one_line(similar)}? " if similar else ""
+        return f"project.yaml has no module {on_one_line(module)} yet; {question}context_enrich adds it with what was recorded"
 
     async def discoveries(self, kind: str = "", module: str = "") -> list[Discovery]:
-        """What was learnt of the project, newest first, whoever recorded it: for pages, and for who searches the whole workspace."""
-        return await self._database.read(lambda tx: known.list_all(tx, self._key, kind, module))
+        """What was learnt about the project, by everybody, newest first."""
+        return await self._database.read(lambda tx: discovery_rows.list_all(tx, self._key, kind, module))
 
     async def enrich(self, *, apply: bool) -> Enrichment:
         """What the discoveries would add to project.yaml; with `apply` they are added."""
-        found = [one for one in await self.discoveries() if not one.archived][::-1]
-        project = await self.project()
-        missing = additions(project, found)
-        shown = self._file.path.relative_to(self._folder).as_posix()
+        oldest_first = [discovery for discovery in await self.discoveries() if not discovery.archived][::-1]
+        missing = additions(await self.project(), oldest_first)
+        file = self._file.relative_path
         if not apply or not missing:
-            return Enrichment(missing, applied=False, file=shown)
-        wanted = {one.discovery for one in missing}
-        changed = await asyncio.to_thread(self._file.enrich, [one for one in found if one.id in wanted])
+            return Enrichment(missing, applied=False, file=file)
+        missing_ids = {addition.discovery for addition in missing}
+        new_discoveries = [discovery for discovery in oldest_first if discovery.id in missing_ids]
+        changed = await asyncio.to_thread(self._file.enrich, new_discoveries)
         await self.project()
         self._project_changed()
-        return Enrichment(missing, applied=changed, file=shown)
+        return Enrichment(missing, applied=changed, file=file)
 
     # -- search --------------------------------------------------------------------------------------------------------------
 
     async def search(self, call: Call, query: str, kinds: Sequence[str], module: str, limit: int) -> list[SearchHit]:
-        """By words and by meaning, over everything that is known of the project, and the caller's own sessions."""
-        await self._know_project()
-        await self._things.refresh(self._last_project)
+        """Search the project and the caller's own sessions, by words and by meaning."""
+        await self._try_reading_project()
+        await self._index.refresh(self._last_project)
         session = self.recorder.current(call)
         if session is not None:
-            await self._things.add_session(call.principal.id, session)
-        return await self._things.search(Wanted(query, kinds, module, limit, call.principal.id))
+            await self._index.add_session(call.principal.id, session)
+        return await self._index.search(ProjectQuery(query, kinds, module, limit, call.principal.id))
 
     @property
     def search_tenant(self) -> str:
-        """Under which name the index has what is known of the project: for who searches the whole workspace."""
+        """The name under which the index has the project's contents, for the search over the whole workspace."""
         return tenant_of(self._key)
 
     # -- pages ---------------------------------------------------------------------------------------------------------------
 
     async def overview(self, call: Call) -> str:
-        # One way to another thread instead of two: this is what is read most.
-        found, uses = await self._database.read(lambda tx: (self._file.read(), self._overview.uses(tx)))
-        return await self._overview.page(self._keep(found), uses, self.recorder.current(call))
+        # The file and the uses are read in one thread, not in two: this page is read most.
+        written, uses = await self._database.read(lambda tx: (self._file.read(), self._overview.uses(tx)))
+        return await self._overview.page(self._remember(written), uses, self.recorder.current(call))
 
     async def module(self, name: str) -> str:
-        found = (await self.project()).module(name)
+        module = (await self.project()).module(name)
         now = self._clock()
-        await self._database.write(lambda tx: known.count_use(tx, self._key, [f"module:{name}"], now))
-        return pages.module_page(found)
+        await self._database.write(lambda tx: discovery_rows.count_use(tx, self._key, [f"module:{name}"], now))
+        return pages.module_page(module)
 
     async def current(self, call: Call) -> Session:
-        await self._know_project()
+        await self._try_reading_project()
         session = self.recorder.current(call)
         if session is None:
             raise NoActiveSession(
                 "No active session",
                 details={"reason": "no tool was called yet, or not for 30 minutes; the next call starts one"},
             )
-        (whole,) = await self._with_addresses(call, [session])
-        return whole
+        (with_addresses,) = await self._with_addresses(call, [session])
+        return with_addresses
 
-    async def _with_addresses(self, call: Call, found: Sequence[Session]) -> list[Session]:
-        """What does not stay where it was by the addresses it has now; what is gone has none."""
-        kinds = {one.kind for session in found for one in session.touched} & self._addresses.keys()
-        known_addresses = {kind: await self._addresses[kind](call) for kind in kinds}
+    async def _with_addresses(self, call: Call, recorded: Sequence[Session]) -> list[Session]:
+        """The sessions with the current addresses of places whose addresses change. A place that is gone has none."""
+        kinds = {place.kind for session in recorded for place in session.touched} & self._addresses.keys()
+        uris = {kind: await self._addresses[kind](call) for kind in kinds}
 
-        def now(one: Touched) -> Touched:
-            return replace(one, uri=known_addresses[one.kind].get(one.path, "")) if one.kind in kinds else one
+        def with_uri(place: Touched) -> Touched:
+            return replace(place, uri=uris[place.kind].get(place.path, "")) if place.kind in kinds else place
 
-        return [replace(session, touched=tuple(map(now, session.touched))) for session in found]
+        return [replace(session, touched=tuple(map(with_uri, session.touched))) for session in recorded]
 
     async def current_page(self, call: Call) -> str:
         return pages.session_page(await self.current(call), self._clock())
@@ -324,14 +323,14 @@ class ProjectContext:
         return Knowledge(project, archived, tuple(await self.discoveries()), tuple(await self.recent(call, limit)))
 
     async def share(self, call: Call) -> Share:
-        """What a model would be given, in tokens."""
+        """How many tokens a model would be given."""
         return await self._overview.share(await self.project(), self.recorder.current(call))
 
-    # -- telling -------------------------------------------------------------------------------------------------------------
+    # -- announcing changes --------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def watching(self, uri: str) -> AsyncGenerator[None]:
-        """As long as it is held, changes of this address with its parameters are told, too."""
+        """While the block runs, changes of this address with its parameters are announced, too."""
         self._watched[uri] += 1
         try:
             yield
@@ -340,8 +339,9 @@ class ProjectContext:
             self._watched += Counter[str]()
 
     def _updated(self, uri: str, tenant: str | None = None) -> None:
-        for one in (uri, *(watched for watched in self._watched if canonical(watched) == uri != watched)):
-            self._changes.publish(ResourceUpdated(one, tenant))
+        """Announce the address, and every watched one that is the same but for its parameters or spelling."""
+        for changed in (uri, *(watched for watched in self._watched if canonical(watched) == uri != watched)):
+            self._changes.publish(ResourceUpdated(changed, tenant))
 
     def _project_changed(self, before: Project | None = None) -> None:
         self._changes.publish(ResourceUpdated(OVERVIEW_URI))

@@ -19,13 +19,13 @@ def this_process() -> str:
 
 
 def is_gone(process: str) -> bool:
-    """Whether a process of this machine has ended. Of other machines nothing is known."""
+    """Whether a process of this machine has ended. False for processes of other machines, of which nothing is known."""
     host, _, pid = process.rpartition(":")
     return host == socket.gethostname() and pid.isdigit() and not machine.is_alive(int(pid))
 
 
 def save(tx: Transaction, project: str, tenant: str, session: Session) -> None:
-    """Write a session as it is now, with what it touched."""
+    """Write a session as it is now, with the places that it touched."""
     tx.run(
         "INSERT INTO context_sessions (project, tenant, id, client, process, status, started, last, ended, calls, failures, discoveries, "
         "topics) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project, tenant, id) DO UPDATE SET status = excluded.status, "
@@ -49,7 +49,7 @@ def save(tx: Transaction, project: str, tenant: str, session: Session) -> None:
 
 
 def save_touched(tx: Transaction, project: str, tenant: str, session: str, touched: Iterable[Touched]) -> None:
-    for one in touched:
+    for place in touched:
         tx.run(
             "INSERT INTO context_touched (project, tenant, session, kind, path, uri, count, first, last) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
@@ -57,17 +57,20 @@ def save_touched(tx: Transaction, project: str, tenant: str, session: str, touch
             project,
             tenant,
             session,
-            one.kind,
-            one.path,
-            one.uri,
-            one.count,
-            one.first,
-            one.last,
+            place.kind,
+            place.path,
+            place.uri,
+            place.count,
+            place.first,
+            place.last,
         )
 
 
 def recover(tx: Transaction, project: str, idle: float, now: float) -> int:
-    """Complete sessions whose process is gone or that were silent for too long; archive old ones. How many were completed."""
+    """Complete sessions whose process is gone or that were silent for too long, and archive old ones.
+
+    Returns how many were completed.
+    """
     rows = tx.rows(
         "SELECT tenant, id, process, last FROM context_sessions WHERE project = ? AND status = ?",
         project,
@@ -115,31 +118,31 @@ def touched(tx: Transaction, project: str, tenant: str, session: str) -> tuple[T
         session,
     )
     return tuple(
-        Touched(str(kind), str(path), str(uri), _whole(count), _real(first), _real(last))
+        Touched(str(kind), str(path), str(uri), as_int(count), as_float(first), as_float(last))
         for kind, path, uri, count, first, last in rows
     )
 
 
-def _session(row: Row, things: Sequence[Touched]) -> Session:
+def _session(row: Row, places: Sequence[Touched]) -> Session:
     session_id, status, started, last, ended, client, calls, failures, discoveries, topics = row
     return Session(
         str(session_id),
         SessionStatus(str(status)),
-        _real(started),
-        _real(last),
-        None if ended is None else _real(ended),
+        as_float(started),
+        as_float(last),
+        None if ended is None else as_float(ended),
         str(client),
-        _whole(calls),
-        _whole(failures),
-        _whole(discoveries),
+        as_int(calls),
+        as_int(failures),
+        as_int(discoveries),
         tuple(json.loads(str(topics))),
-        tuple(things),
+        tuple(places),
     )
 
 
-def _real(value: object) -> float:
+def as_float(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _whole(value: object) -> int:
+def as_int(value: object) -> int:
     return value if isinstance(value, int) else 0

@@ -1,12 +1,12 @@
-"""The project's files and discoveries as they are found: listed and read, and written by nobody here, so this is half a shelf.
+"""The project's files and discoveries for search. They can be listed and read but not written, so this is half a shelf.
 
-Files are walked through once. Where notebooks are files of the same folder, that one walk lists them too, by the rules for files: nothing
-that git ignores, that is hidden or that holds secrets. What their addresses are is for the shelf of notebooks to say.
+The files are walked through once. If notebooks are files of the same folder, that walk lists them too, by the rules for files: nothing
+that git ignores, that is hidden or that holds secrets. The shelf of notebooks decides what their addresses are.
 """
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -31,12 +31,12 @@ LONGEST_TITLE = 80
 
 @dataclass(frozen=True, slots=True)
 class ProjectCollection:
-    """The files of the project's folder; its notebooks too, if that is where notebooks are."""
+    """The files of the project's folder; its notebooks too, if the folder is where notebooks are."""
 
     tenant: str
     files: ProjectFiles
     opens_notebook: Callable[[str], bool] | None = None
-    """Whether a notebook can be opened by a path; None where notebooks are elsewhere."""
+    """Whether a notebook can be opened by a path; None if notebooks are elsewhere."""
     keep_seconds: float | None = None
 
     @property
@@ -45,21 +45,22 @@ class ProjectCollection:
 
     async def inventory(self) -> Inventory:
         walk = self.files.readable(LARGEST_FILE if self.opens_notebook is None else LARGEST_NOTEBOOK)
-        found: list[tuple[int, Place]] = []
+        places: list[tuple[int, Place]] = []
         listed = 0
-        while some := await asyncio.to_thread(_taken, walk):
-            listed += len(some)
-            found += [(file.modified, place) for file in some if (place := self._place(file)) is not None]
+        while files := await asyncio.to_thread(lambda: list(islice(walk, LISTED_AT_ONCE))):
+            listed += len(files)
+            places += [(file.modified, place) for file in files if (place := self._place(file)) is not None]
             if listed >= MOST_LISTED:
-                return newest(found, left_out=1)
-        return newest(found)
+                return newest(places, left_out=1)
+        return newest(places)
 
     def _place(self, file: ReadableFile) -> Place | None:
+        """None for a file that is not to be found."""
         if is_notebook := file.path.endswith(NOTEBOOK):
-            wanted = self.opens_notebook is not None and self.opens_notebook(file.path)
+            readable = self.opens_notebook is not None and self.opens_notebook(file.path)
         else:
-            wanted = file.size <= LARGEST_FILE
-        if not wanted or not is_findable(file.path):
+            readable = file.size <= LARGEST_FILE
+        if not readable or not is_findable(file.path):
             return None
         kind = PlaceKind.NOTEBOOK if is_notebook else PlaceKind.FILE
         return Place(kind, file.path, f"{file.modified}:{file.size}", file.size)
@@ -74,16 +75,12 @@ class ProjectCollection:
         try:
             return notebook_within(json.loads(text))
         except (ValueError, RecursionError):
-            # Half-written, or no notebook at all: the next change is looked at again.
+            # Half-written, or no notebook at all. The file is read again when it changes.
             return None
 
 
-def _taken(walk: Iterator[ReadableFile]) -> list[ReadableFile]:
-    return list(islice(walk, LISTED_AT_ONCE))
-
-
 class ProjectShelf:
-    """What is known of the project, the same to everybody who may read."""
+    """The project's files and discoveries, which are the same for everybody who may read."""
 
     def __init__(self, context: ProjectContext, root: Path, opens_notebook: Callable[[str], bool] | None) -> None:
         tenant = files_tenant(root)
@@ -91,16 +88,16 @@ class ProjectShelf:
         self._collection = ProjectCollection(tenant, context.files, opens_notebook)
 
     def collection(self, call: Call) -> ProjectCollection:
-        """Of the files alone: discoveries are in the index by themselves."""
+        """The files alone: discoveries are indexed when they are recorded."""
         del call
         return self._collection
 
-    async def address(self, found: Reading) -> Address:
-        if found.place.kind is PlaceKind.FILE:
-            # From a line on, because as a whole a long file cannot be read.
-            uri = f"{file_uri(found.place.id)}?start="
-            return Address(f"{uri}{found.part}", f"{uri}1", found.place.id, line=int(found.part))
-        wanted = {"type": found.title, **({"module": found.namespace} if found.namespace else {})}
-        uri = f"{DISCOVERIES_URI}?{urlencode(wanted)}"
-        said = " ".join(clean(str(found.content)).text.split())[:LONGEST_TITLE]
-        return Address(uri, uri, title=f"{found.title}: {said}")
+    async def address(self, reading: Reading) -> Address:
+        if reading.place.kind is PlaceKind.FILE:
+            # With a first line, because a long file cannot be read as a whole.
+            uri = f"{file_uri(reading.place.id)}?start="
+            return Address(f"{uri}{reading.part}", f"{uri}1", reading.place.id, line=int(reading.part))
+        filters = {"type": reading.title, **({"module": reading.namespace} if reading.namespace else {})}
+        uri = f"{DISCOVERIES_URI}?{urlencode(filters)}"
+        content = " ".join(clean(str(reading.content)).text.split())[:LONGEST_TITLE]
+        return Address(uri, uri, title=f"{reading.title}: {content}")

@@ -77,19 +77,21 @@ async def grep_codebase(
     limit: Annotated[int, Field(ge=1, le=500)] = 50,
 ) -> GrepAnswer:
     """Search the project's files by regular expression (RE2: no look-around). What git ignores is left out."""
-    found = await context.files.grep(
+    matches = await context.files.grep(
         pattern, file_pattern or "", case_sensitive=case_sensitive, context_lines=context_lines, limit=limit
     )
-    return GrepAnswer(list(map(_shown, found.matches)), found.files_searched, found.truncated, found.timed_out)
+    return GrepAnswer(
+        list(map(_grep_match, matches.matches)), matches.files_searched, matches.truncated, matches.timed_out
+    )
 
 
-def _shown(match: Match) -> GrepMatch:
-    shown: GrepMatch = {"path": match.path, "line": match.line, "text": match.text}
+def _grep_match(match: Match) -> GrepMatch:
+    grep_match: GrepMatch = {"path": match.path, "line": match.line, "text": match.text}
     if match.before:
-        shown["before"] = match.before
+        grep_match["before"] = match.before
     if match.after:
-        shown["after"] = match.after
-    return shown
+        grep_match["after"] = match.after
+    return grep_match
 
 
 class RecordedDiscovery(TypedDict):
@@ -110,14 +112,14 @@ async def context_record(
     solution: Annotated[str | None, Field(description="of an issue")] = None,
 ) -> RecordedDiscovery:
     """Keep something you learnt about the project, for later sessions. What is known already is counted, not doubled."""
-    made, merged = await context.record(call, type, content, module or "", solution or "")
+    discovery, merged = await context.record(call, type, content, module or "", solution or "")
     note = await context.module_note(module or "")
     recorded: RecordedDiscovery = {
-        "id": made.id,
-        "type": made.type.value,
+        "id": discovery.id,
+        "type": discovery.type.value,
         "merged": merged,
-        "times": made.times,
-        "recorded": iso(made.updated),
+        "times": discovery.times,
+        "recorded": iso(discovery.updated),
     }
     if note:
         recorded["note"] = note
@@ -132,20 +134,20 @@ async def context_enrich(context: ProjectContext, apply: bool = False) -> Enrich
 async def context_scan(context: ProjectContext, call: Call) -> Scanned:
     """Look at the project's files again and add new facts and modules to project.yaml; what people wrote stays."""
     loop = asyncio.get_running_loop()
-    told: list[Future[None]] = []
-    last = float("-inf")
+    reports: list[Future[None]] = []
+    last_report = float("-inf")
 
-    def tell(done: int, total: int) -> None:
-        """Called from the thread that reads."""
-        nonlocal last
-        if total and (done == total or time.monotonic() - last >= PROGRESS_SECONDS):
-            last = time.monotonic()
-            told.append(asyncio.run_coroutine_threadsafe(call.progress(done, total, "source files read"), loop))
+    def report(done: int, total: int) -> None:
+        """Called from the thread that reads the files."""
+        nonlocal last_report
+        if total and (done == total or time.monotonic() - last_report >= PROGRESS_SECONDS):
+            last_report = time.monotonic()
+            reports.append(asyncio.run_coroutine_threadsafe(call.progress(done, total, "source files read"), loop))
 
-    found = await context.scan(tell)
+    scanned = await context.scan(report)
     # Nothing about a call may follow its answer.
-    await asyncio.gather(*map(asyncio.wrap_future, told))
-    return found
+    await asyncio.gather(*map(asyncio.wrap_future, reports))
+    return scanned
 
 
 def context_toolset(context: ProjectContext) -> Toolset:

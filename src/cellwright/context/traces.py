@@ -1,4 +1,4 @@
-"""What a tool call was about, for the record of sessions: the places it names, as their shelves know them, and what it is looking for."""
+"""What a tool call was about, for the record of sessions: the places that it names and the terms that it searches for."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ LONGEST = 400
 SHORTEST_TERM = 3
 MOST_TERMS = 6
 RECORDING = "context_record"
-"""The tool with which something learnt is kept."""
+"""The tool that records a discovery."""
 QUERY_ARGUMENTS = ("query", "pattern")
 KIND_ARGUMENTS = ("cell_type", "cellType", "kind", "type", "language")
 SOURCE_ARGUMENTS = ("source", "content", "text", "cell_source")
@@ -30,7 +30,7 @@ SMALL_WORDS = frozenset(
 
 
 class Traces:
-    """Reads the arguments of calls. Who names places in them is given."""
+    """Reads the arguments of calls. `naming` are the shelves that know which of them name places."""
 
     def __init__(self, naming: Sequence[Naming]) -> None:
         self._naming = naming
@@ -44,44 +44,44 @@ class Traces:
         return Trace(tuple(self.touched_by(tool, arguments)), tuple(terms), discovery=tool == RECORDING)
 
     def touched_by(self, tool: str, arguments: Mapping[str, Any]) -> list[Touched]:
-        """The places alone."""
+        """The places that a call names."""
         places = [
-            one.named(name)
-            for one in self._naming
-            for argument in one.arguments(tool)
+            shelf.named(name)
+            for shelf in self._naming
+            for argument in shelf.arguments(tool)
             if (name := _text(arguments, argument))
         ]
-        # A name in an address may be one that nothing has.
+        # An address may hold a name that nothing can have.
         return [_touched(place) for place in places if place is not None and can_be_given(place.id)]
 
 
 def _touched(place: Place) -> Touched:
-    """A file is read through us, whoever else can open it."""
+    """A file gets our own address, even if others can open it, too."""
     uri = file_uri(place.id) if place.kind is PlaceKind.FILE else place.uri
     return Touched(place.kind.value, place.id, uri)
 
 
 def _headings(arguments: Mapping[str, Any]) -> list[str]:
-    """The headings of markdown that a call writes: what the author says it is about."""
+    """The headings of the markdown that a call writes: there the author says what it is about."""
     inner: object = arguments.get("cells")
     cells = cast("list[object]", inner)[:MOST_TERMS] if isinstance(inner, list) else []
     written = (arguments, arguments.get("cell"), *cells)
-    found = [_heading(cast("Mapping[str, Any]", one)) for one in written if isinstance(one, Mapping)]
-    return [heading for heading in found if heading]
+    headings = [_heading(cast("Mapping[str, Any]", cell)) for cell in written if isinstance(cell, Mapping)]
+    return [heading for heading in headings if heading]
 
 
 def _heading(cell: Mapping[str, Any]) -> str:
     if not any(cell.get(name) in MARKDOWN for name in KIND_ARGUMENTS):
         return ""
     source = next((value for name in SOURCE_ARGUMENTS if isinstance(value := cell.get(name), str)), "")
-    found = _HEADING.match(source[:LONGEST])
-    text = found[1].strip() if found else ""
+    match = _HEADING.match(source[:LONGEST])
+    text = match[1].strip() if match else ""
     return text if len(text) <= LONGEST_HEADING and text.isprintable() else ""
 
 
 def _text(arguments: Mapping[str, Any], name: str) -> str:
     value = arguments.get(name)
-    # What the database refuses must not be able to stop the record of everything else.
+    # A text that the database refuses must not stop the record of everything else.
     return value if isinstance(value, str) and len(value) <= LONGEST and can_be_given(value) else ""
 
 

@@ -1,4 +1,4 @@
-"""The addresses of what is known: written in one way wherever they appear."""
+"""The addresses of project context, written the same way wherever they appear."""
 
 from urllib.parse import quote, unquote
 
@@ -21,13 +21,13 @@ def file_uri(path: str) -> str:
 
 
 def canonical(uri: str) -> str:
-    """The address under which changes are told: without parameters, and a module's name in our own spelling."""
+    """The address under which changes are announced: without parameters, and with a module's name in our own spelling."""
     plain = uri.partition("?")[0]
     return module_uri(unquote(plain.removeprefix(MODULE_PREFIX))) if plain.startswith(MODULE_PREFIX) else plain
 
 
 def name_of(quoted: str) -> str:
-    """The path or the name of a module in an address: the reverse of what writes them."""
+    """The path or the module's name in an address, decoded."""
     try:
         return unquote(quoted, errors="strict")
     except UnicodeDecodeError as error:

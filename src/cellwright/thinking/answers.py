@@ -9,7 +9,7 @@ from cellwright.thinking.reading import ProblemRecord
 
 
 class NotebookState(TypedDict):
-    """What every reply says. `kernel` gone: it ran before, but its variables are lost; unknown: running tells."""
+    """The part of every reply. `kernel` is `gone` if cells ran but their variables are lost, `unknown` until something runs."""
 
     notebookId: str
     sessionId: str
@@ -28,7 +28,7 @@ class CellIdentity(TypedDict):
 
 
 class CellLine(CellIdentity):
-    """A cell by its id and first line: the sender knows the rest."""
+    """A cell by its id and first line; its author knows the rest."""
 
     starts: str
 
@@ -97,7 +97,7 @@ class ClosedNotebook(NotebookState):
 
 
 class RanCell(TypedDict):
-    """How the run of a cell stands, without its outputs."""
+    """The status of a cell's run, without its outputs."""
 
     cellId: str
     status: str
@@ -113,7 +113,7 @@ class RunResult(RanCell):
 
 
 class RunStanding(NotebookState):
-    """How a run stands, without what its cells put out."""
+    """The status of a run, without the outputs of its cells."""
 
     executionId: str
     executionUri: str

@@ -1,6 +1,6 @@
-"""Cells as callers give them, checked; anybody's notebook as one of ours to be made."""
+"""Checks cells that callers write, and prepares a foreign notebook for import."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from dataclasses import dataclass, replace
 
 from cellwright.core.errors import InvalidArgument, LimitReached
@@ -18,7 +18,7 @@ from cellwright.thinking.outputs import bounded
 
 @dataclass(frozen=True, slots=True)
 class CellDraft:
-    """What is said of a cell. None: not said."""
+    """What a caller says about a cell. None means that the caller did not say it."""
 
     source: str | None = None
     kind: Kind | None = None
@@ -26,12 +26,12 @@ class CellDraft:
     filename: str | None = None
 
 
-def new_cell(draft: CellDraft, main: str, limits: ThinkingLimits) -> Cell:
-    return changed_cell(Cell(draft.kind or Kind.CODE, "", id=new_cell_id()), draft, main, limits)
+def new_cell(draft: CellDraft, notebook_language: str, limits: ThinkingLimits) -> Cell:
+    return changed_cell(Cell(draft.kind or Kind.CODE, "", id=new_cell_id()), draft, notebook_language, limits)
 
 
-def changed_cell(cell: Cell, draft: CellDraft, main: str, limits: ThinkingLimits) -> Cell:
-    """The cell with what the draft says; `main` is the notebook's language."""
+def changed_cell(cell: Cell, draft: CellDraft, notebook_language: str, limits: ThinkingLimits) -> Cell:
+    """The cell with the changes that the draft asks for."""
     kind = draft.kind or cell.kind
     source = cell.source if draft.source is None else draft.source
     _check_source(source, limits)
@@ -46,7 +46,8 @@ def changed_cell(cell: Cell, draft: CellDraft, main: str, limits: ThinkingLimits
         return replace(
             cell, kind=kind, source=source, language="", filename="", outputs=(), execution_count=None, status="idle"
         )
-    return replace(cell, kind=kind, source=source, language="" if language == main else language, filename=filename)
+    language = "" if language == notebook_language else language
+    return replace(cell, kind=kind, source=source, language=language, filename=filename)
 
 
 def _check_source(source: str, limits: ThinkingLimits) -> None:
@@ -58,38 +59,37 @@ def _check_source(source: str, limits: ThinkingLimits) -> None:
 
 
 def adopted(notebook: Notebook, patterns: Container[str]) -> tuple[Notebook, str]:
-    """Anybody's notebook as one that ours can be made from, and the pattern it says it was made from, if we know it."""
+    """A foreign notebook made fit for import, and the name of the pattern it was made from, if we know that pattern."""
     pattern = notebook.metadata.get("pattern")
-    known = pattern if isinstance(pattern, str) and pattern in patterns else ""
+    known_pattern = pattern if isinstance(pattern, str) and pattern in patterns else ""
     title = " ".join(notebook.title.replace("\0", "").split())[:MAX_TITLE] or UNTITLED
-    metadata = {name: value for name, value in notebook.metadata.items() if name != "pattern" or not known}
-    return Notebook(title, checked_language(notebook.language or "python"), notebook.cells, metadata), known
+    metadata = {name: value for name, value in notebook.metadata.items() if name != "pattern" or not known_pattern}
+    return Notebook(title, checked_language(notebook.language or "python"), notebook.cells, metadata), known_pattern
 
 
 def cells_of(notebook: Notebook, limits: ThinkingLimits) -> list[Cell]:
-    """The notebook's cells with ids that are good and stand once."""
+    """The notebook's cells, each with a valid and unique id."""
     if len(notebook.cells) > limits.cells:
         raise LimitReached(
             f"a notebook has at most {limits.cells} cells (--thinking-max-cells), this one has {len(notebook.cells)}",
             hint="import it in parts",
         )
-    main = language_named(notebook.language)
-    seen: set[str] = set()
-    return [replace(_cell_of(cell, main, seen, limits), index=index) for index, cell in enumerate(notebook.cells)]
+    notebook_language = language_named(notebook.language)
+    used_ids: set[str] = set()
+    return [
+        replace(_imported_cell(cell, notebook_language, used_ids, limits), index=index)
+        for index, cell in enumerate(notebook.cells)
+    ]
 
 
-def _cell_of(cell: Cell, main: str, seen: set[str], limits: ThinkingLimits) -> Cell:
+def _imported_cell(cell: Cell, notebook_language: str, used_ids: set[str], limits: ThinkingLimits) -> Cell:
     _check_source(cell.source, limits)
-    cell_id = cell.id if is_cell_id(cell.id) and cell.id not in seen else new_cell_id()
-    seen.add(cell_id)
+    cell_id = cell.id if is_cell_id(cell.id) and cell.id not in used_ids else new_cell_id()
+    used_ids.add(cell_id)
     if cell.kind is not Kind.CODE:
         return Cell(cell.kind, cell.source, id=cell_id, metadata=cell.metadata)
     language = language_named(cell.language)
     outputs = bounded(cell.outputs, limits.output_bytes)
-    status = "failed" if _ends_badly(outputs) else "idle"
-    language = "" if language == main else language
+    status = "failed" if any(output.get("output_type") == "error" for output in outputs) else "idle"
+    language = "" if language == notebook_language else language
     return replace(cell, id=cell_id, language=language, outputs=outputs, status=status)
-
-
-def _ends_badly(outputs: Sequence[dict[str, object]]) -> bool:
-    return any(output.get("output_type") == "error" for output in outputs)

@@ -1,7 +1,7 @@
-"""`file:///notebooks/…`: thinking notebooks and their cells as files of a folder for each session. No file of the disk is meant.
+"""`file:///notebooks/…`: thinking notebooks and their cells as files, in a folder for each session. These are not files on the disk.
 
-The protocol allows addresses of this scheme for what only behaves like files. They are read, never written; what changes is told under
-`notebook://`.
+The protocol allows addresses of this scheme for resources that only behave like files. They are read, never written; changes are announced
+under `notebook://`.
 """
 
 import re
@@ -19,7 +19,7 @@ from cellwright.thinking.store import no_cell
 SCHEME = "file"
 FOLDER = "file:///notebooks/{session}"
 LATEST = "notebook"
-"""The name of the notebook that was used last in its session; every other has its id for a name."""
+"""The name of the notebook that was used last in its session. Every other notebook is named by its id."""
 ENDINGS: Mapping[str, str] = {
     ".src.md": "srcmd",
     ".ipynb": "ipynb",
@@ -27,7 +27,7 @@ ENDINGS: Mapping[str, str] = {
     ".md": "md",
     ".html": "html",
 }
-"""The formats by how their files' names end; the first that fits counts."""
+"""The formats by the endings of file names; the first ending that matches counts."""
 _ADDRESS = re.compile(
     r"file:///notebooks/(?P<session>[A-Za-z0-9-]{1,64})/(?P<cells>cells/)?(?P<file>[A-Za-z0-9._-]{1,200})"
 )
@@ -73,10 +73,10 @@ class NotebookFiles:
                 hint="file:///notebooks/SESSION/notebook.src.md, or …/SESSION/cells/FILE; other files are context://file/PATH",
             )
         if address["cells"]:
-            return [_cell(await self._views(call, address["session"]), address["file"])]
-        return [await self._notebook(call, address["session"], address["file"])]
+            return [_cell_file(await self._views(call, address["session"]), address["file"])]
+        return [await self._notebook_file(call, address["session"], address["file"])]
 
-    async def _notebook(self, call: Call, session: str, file: str) -> Content:
+    async def _notebook_file(self, call: Call, session: str, file: str) -> Content:
         ending = next((ending for ending in ENDINGS if file.endswith(ending)), None)
         if ending is None:
             raise no_notebook()
@@ -86,7 +86,7 @@ class NotebookFiles:
         return notebook_content(*await self._thinking.text(call, name, ENDINGS[ending], session))
 
     async def _notebooks(self, call: Call, session: str) -> Sequence[ThinkingNotebook]:
-        """Those of a session, last used first."""
+        """The notebooks of a session, last used first."""
         return [notebook for notebook in await self._thinking.all_of(call) if notebook.session == session]
 
     async def _views(self, call: Call, session: str) -> Sequence[ThinkingView]:
@@ -102,26 +102,26 @@ class NotebookFiles:
         if argument == "session":
             values = list(dict.fromkeys(notebook.session for notebook in await self._thinking.all_of(call)))
         elif argument == "file" and rest.startswith("cells/"):
-            values = [_file_of(view.notebook, cell) for view in await self._views(call, session) for cell in view.cells]
+            values = [
+                cell.filename or _default_filename(view.notebook, cell)
+                for view in await self._views(call, session)
+                for cell in view.cells
+            ]
         elif argument == "file":
             names = [LATEST, *(notebook.id for notebook in await self._notebooks(call, session))]
             values = [f"{name}{ending}" for name in names for ending in ENDINGS] if len(names) > 1 else []
         return [value for value in values if value.startswith(prefix)]
 
 
-def _cell(views: Sequence[ThinkingView], file: str) -> Content:
+def _cell_file(views: Sequence[ThinkingView], file: str) -> Content:
     for view in views:
         for cell in view.cells:
-            if file in (cell.filename, _by_id(view.notebook, cell)):
+            if file in (cell.filename, _default_filename(view.notebook, cell)):
                 return cell_content(view.notebook, cell)
     raise no_cell(file)
 
 
-def _file_of(notebook: ThinkingNotebook, cell: Cell) -> str:
-    return cell.filename or _by_id(notebook, cell)
-
-
-def _by_id(notebook: ThinkingNotebook, cell: Cell) -> str:
+def _default_filename(notebook: ThinkingNotebook, cell: Cell) -> str:
     if cell.kind is Kind.CODE:
         return f"{cell.id}.{extension_of(cell.language or notebook.language)}"
     return f"{cell.id}.{'md' if cell.kind is Kind.MARKDOWN else 'txt'}"

@@ -12,10 +12,10 @@ from cellwright.notebook.model import Cell, Kind, Notebook, language_named
 JsonObject = dict[str, Any]
 
 BLANK = "generic"
-"""What stands where the pattern's name would, for a notebook that was made from none."""
+"""The name shown in place of a pattern's, for a notebook that was made from none."""
 MAX_TITLE = 200
 HANDLE_BYTES = 16
-"""Handles are secrets of a kind: whoever is to guess one has 128 bits to guess."""
+"""Handles work like secrets, so they have 128 random bits."""
 _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+#._-]{0,39}")
 _FILENAME = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.[A-Za-z0-9]+")
 _CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -41,7 +41,7 @@ class Pattern(Protocol):
     def description(self) -> str: ...
     @property
     def notebook(self) -> Notebook: ...
-    def begun(self, problem: str) -> Notebook:
+    def with_problem(self, problem: str) -> Notebook:
         """The notebook with this problem in it."""
         ...
 
@@ -59,7 +59,7 @@ class ThinkingLimits:
     kernels: int = 4
     kernel_idle: float = 600.0
     notebook_bytes: int = 16 << 20
-    """Of all its cells with their outputs: a whole notebook is held in memory, where a letter may take four bytes."""
+    """The size of all cells with their outputs. A whole notebook is held in memory, where a letter may take four bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class ThinkingNotebook:
     title: str
     language: str
     pattern: str
-    """Of the template it was made from; empty if from none."""
+    """The name of the template it was made from; empty if it was made from none."""
     metadata: Mapping[str, Any]
     created: int
     modified: int
@@ -129,27 +129,27 @@ def new_cell_id() -> str:
 
 
 def no_notebook() -> NotFound:
-    """The same words for what never existed, what is another's and what has expired."""
+    """The same error for a notebook that never existed, that belongs to somebody else, or that has expired."""
     return NotFound("Notebook not found", hint="notebook://list has yours; notebook_create makes one")
 
 
 def no_current() -> NotFound:
-    """A session without a notebook is shown nobody's: not even its owner's from another session."""
+    """A session without a notebook gets no other notebook instead, not even the owner's from another session."""
     return NotFound(
         "No notebook for current session",
         hint="notebook://list has those of your other sessions; notebook_create makes one",
     )
 
 
-def checked_handle(given: str) -> str:
-    """A notebook's or session's handle. What cannot be one is simply not found: guessing teaches nothing."""
-    if not _HANDLE.fullmatch(given):
+def checked_handle(handle: str) -> str:
+    """A notebook's or session's handle. A malformed one is reported as not found, so that guessing teaches nothing."""
+    if not _HANDLE.fullmatch(handle):
         raise no_notebook()
-    return given
+    return handle
 
 
-def checked_title(given: str) -> str:
-    title = " ".join(given.split())
+def checked_title(text: str) -> str:
+    title = " ".join(text.split())
     if not title or len(title) > MAX_TITLE or "\0" in title:
         raise InvalidArgument(
             f"a title is one line of 1 to {MAX_TITLE} characters", hint="give a shorter title without line breaks"
@@ -157,19 +157,19 @@ def checked_title(given: str) -> str:
     return title
 
 
-def checked_language(given: str) -> str:
-    if not _LANGUAGE.fullmatch(given.strip()):
-        raise InvalidArgument(f"{given[:60]!a} is not the name of a language", hint="python, javascript, bash, …")
-    return language_named(given)
+def checked_language(name: str) -> str:
+    if not _LANGUAGE.fullmatch(name.strip()):
+        raise InvalidArgument(f"{name[:60]!a} is not the name of a language", hint="python, javascript, bash, …")
+    return language_named(name)
 
 
-def checked_filename(given: str) -> str:
-    if len(given) > MAX_TITLE or not _FILENAME.fullmatch(given):
+def checked_filename(filename: str) -> str:
+    if len(filename) > MAX_TITLE or not _FILENAME.fullmatch(filename):
         raise InvalidArgument(
-            f"{given[:60]!a} is not a file name", hint="letters, digits, - and _ with an extension: tree-node.js"
+            f"{filename[:60]!a} is not a file name", hint="letters, digits, - and _ with an extension: tree-node.js"
         )
-    return given
+    return filename
 
 
-def is_cell_id(given: str) -> bool:
-    return _CELL_ID.fullmatch(given) is not None
+def is_cell_id(text: str) -> bool:
+    return _CELL_ID.fullmatch(text) is not None

@@ -1,4 +1,4 @@
-"""Who used which notebook last, and who is told that one came, changed or went."""
+"""Remembers which notebook each connection used last, and announces notebooks that are added, changed or removed."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ REMEMBERED_NOTEBOOKS = 20_000
 
 
 class ThinkingNews:
-    """Notebooks are announced under the session they are in; a session is learnt when its notebook is first used here."""
+    """Notebooks are announced under their session, which is learnt when the notebook is first used in this process."""
 
     def __init__(self, changes: Changes) -> None:
         self._changes = changes
         self._sessions: OrderedDict[NotebookKey, str] = OrderedDict()
         self._current: OrderedDict[tuple[str, str], str] = OrderedDict()
 
-    def used(self, call: Call, key: NotebookKey, session: str) -> None:
+    def note_use(self, call: Call, key: NotebookKey, session: str) -> None:
         _remember(self._sessions, key, session, REMEMBERED_NOTEBOOKS)
         _remember(self._current, (key.owner, call.session), key.id, REMEMBERED_CONNECTIONS)
 
@@ -30,18 +30,18 @@ class ThinkingNews:
         """The notebook that this connection used last, which may be gone."""
         return self._current.get((call.principal.id, call.session))
 
-    def came(self, key: NotebookKey) -> None:
+    def added(self, key: NotebookKey) -> None:
         self._changes.publish(ResourceListChanged(key.owner))
         self.changed(key)
 
-    def went(self, key: NotebookKey, session: str) -> None:
+    def removed(self, key: NotebookKey, session: str) -> None:
         self._sessions[key] = session
         self.changed(key)
         self._changes.publish(ResourceListChanged(key.owner))
         del self._sessions[key]
 
     def changed(self, key: NotebookKey, cells: Sequence[str] = (), execution_id: str = "") -> None:
-        """Tell of everything that reads differently now."""
+        """Announce every resource that reads differently now."""
         session = self._sessions.get(key)
         if session is None:
             return
@@ -53,8 +53,8 @@ class ThinkingNews:
             self._changes.publish(ResourceUpdated(uri, key.owner))
 
 
-def _remember(known: OrderedDict[K, str], key: K, value: str, most: int) -> None:
-    known[key] = value
-    known.move_to_end(key)
-    if len(known) > most:
-        known.popitem(last=False)
+def _remember(entries: OrderedDict[K, str], key: K, value: str, most: int) -> None:
+    entries[key] = value
+    entries.move_to_end(key)
+    if len(entries) > most:
+        entries.popitem(last=False)

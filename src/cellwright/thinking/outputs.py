@@ -1,4 +1,4 @@
-"""Outputs of nbformat: kept within a limit, cleaned for reading, and one of them as a resource."""
+"""Outputs of nbformat: cut to a limit, cleaned for reading, and one output as a resource."""
 
 import base64
 import binascii
@@ -16,37 +16,39 @@ from cellwright.thinking.model import JsonObject
 MAX_DEPTH = 20
 MARKUP = frozenset({"text/html", "image/svg+xml"})
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-# Of an output in several forms, the first of these is given.
+# Of an output in several forms, the first of these is used.
 PREFERRED = (*PICTURES, "image/svg+xml", "application/json", "text/html", "text/markdown", "text/latex", "text/plain")
 
 
 def bounded(outputs: Sequence[JsonObject], limit: int) -> tuple[JsonObject, ...]:
-    """As many outputs as fit, a long text by its head and tail, always the error; what is missing is said."""
-    kept = [output for _, output in _kept(outputs, limit)]
-    if gone := len(outputs) - len(kept):
-        kept.append(_note(f"{counted(gone, 'output')} left out, a cell keeps {limit:,} bytes of output"))
-    return tuple(kept)
+    """As many outputs as fit, and every error. A long text is cut to its head and tail; a note counts the outputs left out."""
+    fitting = [output for _, output in _fitting(outputs, limit)]
+    if dropped := len(outputs) - len(fitting):
+        note = f"[{counted(dropped, 'output')} left out, a cell keeps {limit:,} bytes of output]\n"
+        fitting.append({"output_type": "stream", "name": "stderr", "text": note})
+    return tuple(fitting)
 
 
-def places(outputs: Sequence[JsonObject], limit: int) -> dict[int, int]:
-    """From the number of each output that is kept to its number among those that are."""
-    return {number: place for place, (number, _) in enumerate(_kept(outputs, limit))}
+def stored_numbers(outputs: Sequence[JsonObject], limit: int) -> dict[int, int]:
+    """The number under which each output that fits is stored, by its number among all outputs."""
+    return {number: stored for stored, (number, _) in enumerate(_fitting(outputs, limit))}
 
 
-def _kept(outputs: Sequence[JsonObject], limit: int) -> Iterator[tuple[int, JsonObject]]:
-    left = limit
-    sizes = [_size(output) for output in outputs]
+def _fitting(outputs: Sequence[JsonObject], limit: int) -> Iterator[tuple[int, JsonObject]]:
+    """The outputs that fit, each with its number, long texts cut."""
+    room = limit
+    sizes = [len(json.dumps(output, ensure_ascii=False).encode("utf-8", "replace")) for output in outputs]
     following = sum(sizes)
     for number, (output, size) in enumerate(zip(outputs, sizes, strict=True)):
         following -= size
-        if size <= left:
+        if size <= room:
             yield number, output
-            left -= size
-        elif output.get("output_type") == "stream" and left > 1024:  # noqa: PLR2004
-            # What follows, the end of a long output and what was said about it, is worth more than the middle of this.
-            reserved = min(following, left // 4)
-            yield number, _cut_stream(output, left - reserved)
-            left = reserved
+            room -= size
+        elif output.get("output_type") == "stream" and room > 1024:  # noqa: PLR2004
+            # The outputs that follow, such as the end of a long text or an error, are worth more than the middle of this one.
+            reserved = min(following, room // 4)
+            yield number, _cut_stream(output, room - reserved)
+            room = reserved
         elif output.get("output_type") == "error":
             yield number, {**output, "traceback": []}
 
@@ -57,30 +59,22 @@ def _cut_stream(output: JsonObject, room: int) -> JsonObject:
     return {**output, "text": cut_for_file(text, max(room // 6, 200))}
 
 
-def _note(text: str) -> JsonObject:
-    return {"output_type": "stream", "name": "stderr", "text": f"[{text}]\n"}
-
-
-def _size(output: JsonObject) -> int:
-    return len(json.dumps(output, ensure_ascii=False).encode("utf-8", "replace"))
-
-
 class Cleaner:
-    """Cleans text and JSON, and counts the hidden characters that it takes out."""
+    """Cleans text and JSON, and counts the hidden characters that it removes."""
 
     def __init__(self) -> None:
         self.hidden = 0
 
     def text(self, text: str) -> str:
-        return mapped(text, self._text)
+        return mapped(text, self._clean)
 
-    def _text(self, text: str) -> str:
+    def _clean(self, text: str) -> str:
         cleaned = clean(text)
         self.hidden += cleaned.hidden
         return cleaned.text
 
     def source(self, text: str) -> str:
-        """What is run: nothing in it may write over anything else."""
+        """Code, in which no character may hide or overwrite another when it is shown."""
         cleaned = seen(text)
         self.hidden += cleaned.hidden
         return cleaned.text
@@ -91,22 +85,21 @@ class Cleaner:
         return cleaned.text
 
     def json(self, value: object, depth: int = 0) -> Any:  # noqa: ANN401 - JSON
-        """Somebody's JSON, not deeper than anybody reads."""
+        """Foreign JSON, cut at a depth that nobody reads."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict | list | tuple) and depth >= MAX_DEPTH:
             return "…"
         if isinstance(value, dict):
-            found = cast("dict[str, object]", value)
-            return {self.text(key): self._named(key, item, depth) for key, item in found.items()}
+            return {
+                self.text(key): self.markup(item)
+                if key in MARKUP and isinstance(item, str)
+                else self.json(item, depth + 1)
+                for key, item in cast("dict[str, object]", value).items()
+            }
         if isinstance(value, list | tuple):
             return [self.json(item, depth + 1) for item in cast("list[object]", value)]
         return value
-
-    def _named(self, key: str, item: object, depth: int) -> Any:  # noqa: ANN401
-        if key in MARKUP and isinstance(item, str):
-            return self.markup(item)
-        return self.json(item, depth + 1)
 
 
 def output_content(output: Mapping[str, Any]) -> Content:

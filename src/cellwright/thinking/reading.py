@@ -1,4 +1,4 @@
-"""A notebook as text to be read: cleaned, in any format, made once for each version."""
+"""A notebook as text to be read: cleaned, in any format, converted once for each version."""
 
 import asyncio
 import sys
@@ -21,16 +21,16 @@ from cellwright.thinking.outputs import Cleaner
 from cellwright.workers.conversions import Conversions
 
 CACHED_BYTES = 16 * 1024 * 1024
-"""In memory, where one wide letter makes all of its text four bytes a letter."""
+"""Measured in memory, where one wide letter makes its whole text four bytes a letter."""
 ERROR_CHARACTERS = 1_000
 JSON_MIME = "application/json"
 FORMS = (*FORMATS, "cells")
-"""What a notebook can be read as."""
+"""The forms in which a notebook can be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A notebook, or something of it, for a model."""
+    """A notebook, or a part of it, as text for a model."""
 
     body: str
     mime_type: str
@@ -45,8 +45,8 @@ def moment(microseconds: int) -> str:
     )
 
 
-def time_of(found: datetime | None) -> str | None:
-    return None if found is None else moment(int(found.timestamp() * 1_000_000))
+def time_of(time: datetime | None) -> str | None:
+    return None if time is None else moment(int(time.timestamp() * 1_000_000))
 
 
 def output_uri(notebook: ThinkingNotebook, cell_id: str, number: int) -> str:
@@ -54,7 +54,7 @@ def output_uri(notebook: ThinkingNotebook, cell_id: str, number: int) -> str:
 
 
 def meta_of(notebook: ThinkingNotebook) -> dict[str, object]:
-    """What every content item of a notebook says about it; what it does not have (a pattern, a run) is left out."""
+    """The metadata of every content item of a notebook. What the notebook does not have (a pattern, a run) is left out."""
     about = {
         "sessionId": notebook.session,
         "notebookId": notebook.id,
@@ -94,16 +94,16 @@ async def as_format(
         about = replace(notebook, title=title, metadata=cleaner.json(dict(notebook.metadata)))
         return about, list(cleaned_cells(cells, cleaner))
 
-    about, shown = await asyncio.to_thread(clean_notebook)
+    about, cleaned = await asyncio.to_thread(clean_notebook)
     if name == "cells":
-        body = await asyncio.to_thread(lambda: to_json([cell_json(about, cell) for cell in shown]).decode())
+        body = await asyncio.to_thread(lambda: to_json([cell_json(about, cell) for cell in cleaned]).decode())
         return Text(body, JSON_MIME, hidden=cleaner.hidden)
-    made = await conversions.write(about.with_cells(shown), name, caller, measured=False)
-    return Text(made.text, made.mime_type, tuple(made.losses), cleaner.hidden)
+    converted = await conversions.write(about.with_cells(cleaned), name, caller, measured=False)
+    return Text(converted.text, converted.mime_type, tuple(converted.losses), cleaner.hidden)
 
 
 class CellMeta(TypedDict):
-    """What is said of a cell beside its source."""
+    """The metadata of a cell."""
 
     cellId: str
     cellType: str
@@ -127,7 +127,7 @@ class CellRecord(TypedDict):
 
 
 MAY_BE_EMPTY: tuple[Literal["language", "filename", "status"], ...] = ("language", "filename", "status")
-"""Of a cell's record."""
+"""Keys of a cell's record that are left out if they are empty."""
 
 
 class ProblemRecord(TypedDict):
@@ -179,7 +179,7 @@ def cell_meta(notebook: ThinkingNotebook, cell: Cell) -> CellMeta:
 
 
 def cell_json(notebook: ThinkingNotebook, cell: Cell) -> CellRecord:
-    made: CellRecord = {
+    record: CellRecord = {
         "id": cell.id,
         "type": cell.kind.value,
         "source": cell.source,
@@ -190,9 +190,9 @@ def cell_json(notebook: ThinkingNotebook, cell: Cell) -> CellRecord:
         "outputs": list(cell.outputs),
     }
     for name in MAY_BE_EMPTY:
-        if not made.get(name):
-            made.pop(name, None)
-    return made
+        if not record.get(name):
+            record.pop(name, None)
+    return record
 
 
 def cell_source(notebook: ThinkingNotebook, cell: Cell) -> Text:
@@ -214,7 +214,7 @@ def execution_json(view: RunView, outputs: Callable[[CellOutcome], list[JsonObje
 
 
 def outcome_json(cell: CellOutcome) -> OutcomeRecord:
-    made: OutcomeRecord = {
+    record: OutcomeRecord = {
         "cellId": cell.cell_id,
         "status": cell.status.value,
         "executionCount": cell.execution_count,
@@ -224,10 +224,10 @@ def outcome_json(cell: CellOutcome) -> OutcomeRecord:
     }
     if cell.problem is not None:
         value = cut_text(cell.problem.value, ERROR_CHARACTERS)
-        made["error"] = {"ename": cell.problem.name, "evalue": value, "hint": cell.problem.hint}
+        record["error"] = {"ename": cell.problem.name, "evalue": value, "hint": cell.problem.hint}
     if cell.notes:
-        made["notes"] = list(cell.notes)
-    return made
+        record["notes"] = list(cell.notes)
+    return record
 
 
 def _duration(started: datetime | None, ended: datetime | None) -> int | None:
@@ -235,15 +235,15 @@ def _duration(started: datetime | None, ended: datetime | None) -> int | None:
 
 
 class Texts:
-    """What was made of which version: writing a long notebook out costs more than everything else about reading it."""
+    """Caches converted notebooks by version: converting a long one costs more than everything else about reading it."""
 
     def __init__(self) -> None:
         self._made: OrderedDict[tuple[NotebookKey, str], tuple[int, Text]] = OrderedDict()
         self._bytes = 0
 
     def get(self, key: NotebookKey, name: str, version: int) -> Text | None:
-        found = self._made.get((key, name))
-        return found[1] if found is not None and found[0] == version else None
+        cached = self._made.get((key, name))
+        return cached[1] if cached is not None and cached[0] == version else None
 
     def put(self, key: NotebookKey, name: str, version: int, text: Text) -> None:
         self._drop((key, name))
@@ -253,10 +253,10 @@ class Texts:
             self._drop(next(iter(self._made)))
 
     def forget(self, key: NotebookKey) -> None:
-        for one in [one for one in self._made if one[0] == key]:
-            self._drop(one)
+        for cached_key in [cached_key for cached_key in self._made if cached_key[0] == key]:
+            self._drop(cached_key)
 
-    def _drop(self, one: tuple[NotebookKey, str]) -> None:
-        found = self._made.pop(one, None)
-        if found is not None:
-            self._bytes -= sys.getsizeof(found[1].body)
+    def _drop(self, cached_key: tuple[NotebookKey, str]) -> None:
+        cached = self._made.pop(cached_key, None)
+        if cached is not None:
+            self._bytes -= sys.getsizeof(cached[1].body)

@@ -1,8 +1,8 @@
 """`notebook://`: thinking notebooks for reading and watching. Reading changes nothing and runs nothing."""
 
 import re
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 
 from pydantic_core import to_json
@@ -26,9 +26,9 @@ _PART = re.compile(r"[A-Za-z0-9._~-]{1,128}")
 _NUMBER = re.compile(r"[0-9]{1,6}")
 _MARKDOWN = "text/markdown"
 ALONE = ("list", "current", "templates")
-"""What stands where a session would, and never is one."""
+"""Names in the place of a session that never are one."""
 MAX_PARTS = 4
-"""Of an address; that of an output has two more."""
+"""Parts of an address; the address of an output has two more."""
 WATCHED = "can be watched"
 LIST = ResourceInfo("notebook://list", "Active Notebooks", f"Your thinking notebooks; {WATCHED}", JSON_MIME)
 CURRENT = ResourceInfo(
@@ -70,12 +70,12 @@ class ThinkingResources:
         )
 
     async def list(self, call: Call) -> Sequence[ResourceInfo]:
-        found, current = await self._thinking.all_of(call), await self._thinking.current(call)
-        listed = [replace(LIST, description=f"{counted(len(found), 'active notebook')}; {WATCHED}")]
-        # Only where there is one: whoever reads all that is listed meets no error.
+        notebooks, current = await self._thinking.all_of(call), await self._thinking.current(call)
+        listed = [replace(LIST, description=f"{counted(len(notebooks), 'active notebook')}; {WATCHED}")]
+        # Only if there is one, so that every listed resource can be read without an error.
         listed += [replace(CURRENT, meta=meta_of(current))] if current is not None else []
-        for notebook in found:
-            # Neither says the title, which may be anybody's words: it is data, in notebook://list.
+        for notebook in notebooks:
+            # The title is left out because anybody may have written it; notebook://list has it, as data.
             name, cells, meta = (
                 f"{notebook.pattern or BLANK} Notebook",
                 counted(notebook.cell_count, "cell"),
@@ -88,34 +88,35 @@ class ThinkingResources:
         return [*listed, replace(TEMPLATES, description=patterns)]
 
     async def read(self, call: Call, uri: str) -> Sequence[Content]:
-        first, *rest = _parts(uri)
-        if first in ALONE:
-            return [await self._alone(call, first, rest)]
+        session, *rest = _parts(uri)
+        if session in ALONE:
+            return [await self._read_alone(call, session, rest)]
         if not rest:
             raise InvalidNotebookUri(f"{uri[:200]!r} names no notebook", hint="notebook://SESSION/NOTEBOOK")
         notebook_id, *rest = rest
         match rest:
             case []:
-                return [self._content(call, *await self._thinking.text(call, notebook_id, "srcmd", first))]
+                return [self._content(call, *await self._thinking.text(call, notebook_id, "srcmd", session))]
             case [form] if form in FORMS:
-                return [self._content(call, *await self._thinking.text(call, notebook_id, form, first))]
+                return [self._content(call, *await self._thinking.text(call, notebook_id, form, session))]
             case ["cells", cell_id]:
-                return [await self._cell(call, first, notebook_id, cell_id)]
+                return [cell_content(*await self._find_cell(call, session, notebook_id, cell_id))]
             case ["cells", cell_id, "outputs", number] if _NUMBER.fullmatch(number):
-                return [await self._output(call, first, notebook_id, cell_id, int(number))]
+                return [await self._output(call, session, notebook_id, cell_id, int(number))]
             case ["executions", execution_id]:
-                return [await self._execution(call, first, notebook_id, execution_id)]
+                return [await self._execution(call, session, notebook_id, execution_id)]
             case _:
-                await self._thinking.read(call, notebook_id, first)
+                await self._thinking.read(call, notebook_id, session)
                 raise NotFound(
                     f"Unknown format: {rest[0]}",
                     hint=f"{', '.join(FORMS)}, cells/CELL, cells/CELL/outputs/N, executions/EXECUTION",
                 )
 
-    async def _alone(self, call: Call, first: str, rest: Sequence[str]) -> Content:
+    async def _read_alone(self, call: Call, first: str, rest: Sequence[str]) -> Content:
         match (first, rest):
             case ("list", []):
-                return Content(_json([_summary(one) for one in await self._thinking.all_of(call)]), JSON_MIME)
+                notebooks = await self._thinking.all_of(call)
+                return Content(_json([_summary(notebook) for notebook in notebooks]), JSON_MIME)
             case ("current", []):
                 notebook = await self._thinking.current(call)
                 if notebook is None:
@@ -124,24 +125,20 @@ class ThinkingResources:
             case ("templates", []):
                 return Content(_json([self._pattern(name) for name in self._thinking.patterns]), JSON_MIME)
             case ("templates", [name]) if name in self._thinking.patterns:
-                made = FORMATS["srcmd"].encode(self._thinking.patterns[name].notebook)
-                return Content(made.text, made.mime_type, {**self._pattern(name)})
+                encoded = FORMATS["srcmd"].encode(self._thinking.patterns[name].notebook)
+                return Content(encoded.text, encoded.mime_type, {**self._pattern(name)})
             case ("templates", [name]):
                 raise NotFound(f"Template not found: {name}", hint="notebook://templates has them")
             case _:
                 raise no_notebook()
 
     def _pattern(self, name: str) -> dict[str, object]:
-        found = self._thinking.patterns[name]
-        about: dict[str, object] = {"pattern": name, "title": found.title, "description": found.description}
-        return {**about, "language": found.notebook.language, "cellCount": len(found.notebook.cells)}
-
-    async def _cell(self, call: Call, session: str, notebook_id: str, cell_id: str) -> Content:
-        notebook, cell = await self._found(call, session, notebook_id, cell_id)
-        return cell_content(notebook, cell)
+        pattern = self._thinking.patterns[name]
+        about: dict[str, object] = {"pattern": name, "title": pattern.title, "description": pattern.description}
+        return {**about, "language": pattern.notebook.language, "cellCount": len(pattern.notebook.cells)}
 
     async def _output(self, call: Call, session: str, notebook_id: str, cell_id: str, number: int) -> Content:
-        notebook, cell = await self._found(call, session, notebook_id, cell_id)
+        notebook, cell = await self._find_cell(call, session, notebook_id, cell_id)
         if number >= len(cell.outputs):
             raise NotFound(
                 f"the cell has {counted(len(cell.outputs), 'output')}, counted from 0",
@@ -150,7 +147,9 @@ class ThinkingResources:
         content = output_content(cell.outputs[number])
         return replace(content, meta={**meta_of(notebook), "cellId": cell.id, **content.meta})
 
-    async def _found(self, call: Call, session: str, notebook_id: str, cell_id: str) -> tuple[ThinkingNotebook, Cell]:
+    async def _find_cell(
+        self, call: Call, session: str, notebook_id: str, cell_id: str
+    ) -> tuple[ThinkingNotebook, Cell]:
         view = await self._thinking.read(call, notebook_id, session)
         for cell in view.cells:
             if cell.id == cell_id:
@@ -158,10 +157,10 @@ class ThinkingResources:
         raise no_cell(cell_id)
 
     async def _execution(self, call: Call, session: str, notebook_id: str, execution_id: str) -> Content:
-        notebook, found = await self._thinking.execution(call, notebook_id, execution_id, session)
-        if found is None:
+        notebook, run = await self._thinking.execution(call, notebook_id, execution_id, session)
+        if run is None:
             raise NotFound("Execution not found", hint="a notebook's latest runs are kept")
-        body = execution_json(found, lambda cell: list(cell.outputs)) if isinstance(found, RunView) else found
+        body = execution_json(run, lambda cell: list(cell.outputs)) if isinstance(run, RunView) else run
         cleaner = Cleaner()
         text = Text(_json(cleaner.json(body)), JSON_MIME, hidden=cleaner.hidden)
         return self._content(call, notebook, text)
@@ -171,38 +170,38 @@ class ThinkingResources:
 
     async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
         if uri == CURRENT.uri:
-            return _nothing_to_hold()
+            return nullcontext()
         if "/outputs/" in uri:
-            return None  # what changes is told of the cell
+            return None  # changes are announced for the cell
         try:
             await self.read(call, uri)
         except CellwrightError:
             return None
-        return _nothing_to_hold()
+        return nullcontext()
 
     async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:
-        session, notebook_id = _chosen(template)
-        mine = [one for one in await self._thinking.all_of(call) if session in (None, one.session)]
+        session, notebook_id = _session_and_notebook(template)
+        notebooks = [notebook for notebook in await self._thinking.all_of(call) if session in (None, notebook.session)]
         values: Sequence[str] = ()
         match argument:
             case "session":
-                values = list(dict.fromkeys(one.session for one in mine))
+                values = list(dict.fromkeys(notebook.session for notebook in notebooks))
             case "notebook":
-                values = [one.id for one in mine]
+                values = [notebook.id for notebook in notebooks]
             case "format":
                 values = FORMS
             case "pattern":
                 values = list(self._thinking.patterns)
             case "cell":
-                values = await self._cells(call, notebook_id)
+                values = await self._cell_ids(call, notebook_id)
             case "execution":
                 values = await self._thinking.executions(call, notebook_id)
             case _:
                 pass
         return [value for value in values if value.startswith(prefix)]
 
-    async def _cells(self, call: Call, notebook_id: str | None) -> Sequence[str]:
-        """The cells of a notebook, or of the current one."""
+    async def _cell_ids(self, call: Call, notebook_id: str | None) -> Sequence[str]:
+        """The cells of this notebook; without an id, of the current one."""
         if notebook_id is None:
             current = await self._thinking.current(call)
             notebook_id = current.id if current is not None else ""
@@ -212,16 +211,11 @@ class ThinkingResources:
             return []
 
 
-def _chosen(template: str) -> tuple[str | None, str | None]:
-    """The session and the notebook that a template names already."""
+def _session_and_notebook(template: str) -> tuple[str | None, str | None]:
+    """The session and the notebook that are filled into a template already; None for each that is not."""
     parts = [*template.removeprefix(f"{SCHEME}://").split("/"), "{"]
     session, notebook_id = (None if part.startswith("{") else part for part in parts[:2])
     return session, notebook_id
-
-
-@asynccontextmanager
-async def _nothing_to_hold() -> AsyncGenerator[None]:
-    yield
 
 
 def _parts(uri: str) -> list[str]:

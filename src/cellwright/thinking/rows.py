@@ -1,4 +1,4 @@
-"""Notebooks and executions from and to rows; their cells are in the table of all cells. Nothing here decides anything."""
+"""Reads and writes the rows of notebooks and executions. Their cells are in the table of all cells."""
 
 from collections.abc import Iterable
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Runs that are under way: followed to their end, what they put out stored and told on the way."""
+"""Follows runs to their end; stores and announces their outputs on the way."""
 
 import asyncio
 import logging
@@ -12,31 +12,31 @@ from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Database, Transaction
 from cellwright.thinking.model import JsonObject, ThinkingLimits, ThinkingNotebook, ThinkingView
 from cellwright.thinking.outputs import bounded
-from cellwright.thinking.reading import RunRecord, execution_json
+from cellwright.thinking.reading import execution_json
 from cellwright.thinking.store import NotebookStore, no_cell
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
 Announce = Callable[[NotebookKey, Sequence[str], str], None]
-"""Told when cells of a notebook have something new, and in which run."""
+"""Called with a notebook, the ids of its cells that have new outputs, and the id of the run."""
 
 
 @dataclass(eq=False, slots=True)
-class Following:
-    """A run of a notebook and the task that stores it."""
+class FollowedRun:
+    """A run of a notebook and the task that stores its outputs."""
 
     key: NotebookKey
     run: Run
-    stored: set[str] = field(default_factory=set[str])
+    stored_cells: set[str] = field(default_factory=set[str])
     problem: str = ""
-    """Why the result could not be stored, if so."""
+    """Why the outputs could not be stored; empty if they were."""
     task: asyncio.Task[None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """What running led to so far."""
+class StartedRun:
+    """A run as it stands when its caller stops waiting for it."""
 
     notebook: ThinkingNotebook
     view: RunView
@@ -60,114 +60,122 @@ class Runs:
         self._now = now
         self._announce = announce
         self._ended = ended
-        self._following: dict[NotebookKey, list[Following]] = {}
+        self._followed: dict[NotebookKey, list[FollowedRun]] = {}
 
     def busy(self, key: NotebookKey) -> bool:
-        return key in self._following
+        return key in self._followed
 
     def keys(self) -> tuple[NotebookKey, ...]:
-        return tuple(self._following)
+        return tuple(self._followed)
 
     def find(self, key: NotebookKey, execution_id: str) -> RunView | None:
-        return next((one.run.view() for one in self._following.get(key, ()) if one.run.id == execution_id), None)
+        runs = (followed.run for followed in self._followed.get(key, ()))
+        return next((run.view() for run in runs if run.id == execution_id), None)
 
-    def follow(self, key: NotebookKey, run: Run) -> Following:
-        following = Following(key, run)
-        self._following.setdefault(key, []).append(following)
-        following.task = asyncio.create_task(self._follow(following))
-        return following
+    def follow(self, key: NotebookKey, run: Run) -> FollowedRun:
+        followed = FollowedRun(key, run)
+        self._followed.setdefault(key, []).append(followed)
+        followed.task = asyncio.create_task(self._follow(followed))
+        return followed
 
-    async def stored(self, following: Following) -> None:
-        """Wait until what has ended is stored."""
-        if following.task is not None:
-            await asyncio.shield(following.task)
+    async def wait_until_stored(self, followed: FollowedRun) -> None:
+        """Wait until the outputs of a run that has ended are stored."""
+        if followed.task is not None:
+            await asyncio.shield(followed.task)
 
     async def cancel(self, key: NotebookKey) -> None:
         """Stop everything that this notebook runs."""
-        for following in tuple(self._following.get(key, ())):
+        for followed in tuple(self._followed.get(key, ())):
             try:
-                await following.run.cancel()
+                await followed.run.cancel()
             except CellwrightError as error:
-                log.info("run_not_cancelled execution=%s error=%s", following.run.id, error)
+                log.info("run_not_cancelled execution=%s error=%s", followed.run.id, error)
 
-    def overlaid(self, key: NotebookKey, cells: Iterable[Cell]) -> list[Cell]:
-        """The cells as they are now, with what their runs have put out and nobody has stored yet."""
-        news: dict[str, CellOutcome] = {}
-        for following in self._following.get(key, ()):
-            news |= {one.cell_id: one for one in following.run.view().cells if one.cell_id not in following.stored}
-        return [self._with(cell, news[cell.id]) if cell.id in news else cell for cell in cells]
+    def with_live_outputs(self, key: NotebookKey, cells: Iterable[Cell]) -> list[Cell]:
+        """The cells as they are now, with the outputs of running cells that are not stored yet."""
+        outcomes: dict[str, CellOutcome] = {}
+        for followed in self._followed.get(key, ()):
+            outcomes |= {
+                outcome.cell_id: outcome
+                for outcome in followed.run.view().cells
+                if outcome.cell_id not in followed.stored_cells
+            }
+        return [self._live_cell(cell, outcomes[cell.id]) if cell.id in outcomes else cell for cell in cells]
 
-    def _with(self, cell: Cell, outcome: CellOutcome) -> Cell:
+    def _live_cell(self, cell: Cell, outcome: CellOutcome) -> Cell:
         match outcome.status:
             case RunStatus.QUEUED:
                 return replace(cell, status="queued")
             case RunStatus.NOT_RUN:
                 return cell
             case _:
-                return self._outcome(cell, outcome)
+                return self._with_outcome(cell, outcome)
 
-    def _outcome(self, cell: Cell, outcome: CellOutcome) -> Cell:
+    def _with_outcome(self, cell: Cell, outcome: CellOutcome) -> Cell:
         status = {RunStatus.RUNNING: "running", RunStatus.DONE: "idle"}.get(outcome.status, "failed")
         outputs = bounded(_with_problem(outcome), self._limits.output_bytes)
         return replace(cell, status=status, outputs=outputs, execution_count=outcome.execution_count)
 
-    async def _follow(self, following: Following) -> None:
-        run, mark = following.run, None
+    async def _follow(self, followed: FollowedRun) -> None:
+        run, mark = followed.run, None
         try:
             while not run.ended:
                 await run.wait(LOOK_SECONDS)
                 if not run.ended and run.mark != mark:
                     mark = run.mark
-                    await self._store_ended(following, run.view())
-                    self._tell(following)
-            await self._store_all(following, run.view())
+                    await self._store_ended(followed, run.view())
+                    self._announce_outputs(followed)
+            await self._store_all(followed, run.view())
         except CellwrightError as error:
             log.warning("run_not_stored execution=%s error=%s", run.id, error)
-            following.problem = f"The outputs could not be stored: {error.message}"
+            followed.problem = f"The outputs could not be stored: {error.message}"
         finally:
-            self._forget(following)
-            self._ended(following.key, run.view())
-            self._tell(following)
+            self._forget(followed)
+            self._ended(followed.key, run.view())
+            self._announce_outputs(followed)
 
-    def _tell(self, following: Following) -> None:
-        run = following.run
-        self._announce(following.key, [cell.cell_id for cell in run.view().cells], run.id)
+    def _announce_outputs(self, followed: FollowedRun) -> None:
+        run = followed.run
+        self._announce(followed.key, [cell.cell_id for cell in run.view().cells], run.id)
 
-    def _forget(self, following: Following) -> None:
-        left = [one for one in self._following.get(following.key, ()) if one is not following]
-        if left:
-            self._following[following.key] = left
+    def _forget(self, followed: FollowedRun) -> None:
+        remaining = [other for other in self._followed.get(followed.key, ()) if other is not followed]
+        if remaining:
+            self._followed[followed.key] = remaining
         else:
-            self._following.pop(following.key, None)
+            self._followed.pop(followed.key, None)
 
-    def _news(self, following: Following, view: RunView) -> list[Cell]:
-        ended = [one for one in view.cells if one.status.ended and one.cell_id not in following.stored]
-        return [self._outcome(_placeholder(one.cell_id), one) for one in ended if one.status is not RunStatus.NOT_RUN]
+    def _unstored_cells(self, followed: FollowedRun, view: RunView) -> list[Cell]:
+        """The cells that have ended and are not stored yet. Only their ids and outcomes are set."""
+        return [
+            self._with_outcome(Cell(Kind.CODE, "", id=outcome.cell_id), outcome)
+            for outcome in view.cells
+            if outcome.status.ended
+            and outcome.status is not RunStatus.NOT_RUN
+            and outcome.cell_id not in followed.stored_cells
+        ]
 
-    async def _store_ended(self, following: Following, view: RunView) -> None:
-        cells = self._news(following, view)
+    async def _store_ended(self, followed: FollowedRun, view: RunView) -> None:
+        cells = self._unstored_cells(followed, view)
         if cells:
             now = self._now()
-            await self._database.write_soon(lambda tx: self._store.note_outcomes(tx, following.key, cells, now))
-            following.stored |= {cell.id for cell in cells}
+            await self._database.write_soon(lambda tx: self._store.note_outcomes(tx, followed.key, cells, now))
+            followed.stored_cells |= {cell.id for cell in cells}
 
-    async def _store_all(self, following: Following, view: RunView) -> None:
-        cells, now = self._news(following, view), self._now()
-        body = self._body(view)
+    async def _store_all(self, followed: FollowedRun, view: RunView) -> None:
+        cells, now = self._unstored_cells(followed, view), self._now()
+        record = execution_json(view, lambda cell: list(bounded(_with_problem(cell), self._limits.output_bytes)))
 
         def work(tx: Transaction) -> None:
-            if self._store.note_outcomes(tx, following.key, cells, now):
-                self._store.note_execution(tx, following.key, view.id, body, now)
+            if self._store.note_outcomes(tx, followed.key, cells, now):
+                self._store.note_execution(tx, followed.key, view.id, record, now)
 
         await self._database.write_soon(work)
-        following.stored |= {cell.id for cell in cells}
-
-    def _body(self, view: RunView) -> RunRecord:
-        return execution_json(view, lambda cell: list(bounded(_with_problem(cell), self._limits.output_bytes)))
+        followed.stored_cells |= {cell.id for cell in cells}
 
     async def close(self) -> None:
         """Follow no more. What has ended is stored; what still runs ends with its kernel."""
-        tasks = [one.task for several in self._following.values() for one in several if one.task is not None]
+        tasks = [followed.task for runs in self._followed.values() for followed in runs if followed.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -198,15 +206,11 @@ def runnable(view: ThinkingView, cell_id: str | None) -> tuple[list[Cell], list[
     return [cell], []
 
 
-def _placeholder(cell_id: str) -> Cell:
-    return Cell(Kind.CODE, "", id=cell_id)
-
-
 def _with_problem(outcome: CellOutcome) -> tuple[JsonObject, ...]:
-    """A kernel that died says nothing more: its cell says it, as an error that every notebook can show."""
+    """The outputs of a cell. If its kernel died without a word, an error output that every notebook can show says so."""
     problem = outcome.problem
-    told = any(output.get("output_type") == "error" for output in outcome.outputs)
-    if problem is None or told or outcome.status in (RunStatus.NOT_RUN, RunStatus.DONE):
+    has_error = any(output.get("output_type") == "error" for output in outcome.outputs)
+    if problem is None or has_error or outcome.status in (RunStatus.NOT_RUN, RunStatus.DONE):
         return outcome.outputs
     error: JsonObject = {"output_type": "error", "ename": problem.name, "evalue": problem.value, "traceback": []}
     return (*outcome.outputs, error)

@@ -1,4 +1,4 @@
-"""Thinking notebooks of one workspace: who has which, what is in them, what runs in them, and who is told."""
+"""The service of thinking notebooks: makes, changes, runs, reads, keeps and expires them, and announces changes."""
 
 import asyncio
 import hashlib
@@ -19,7 +19,7 @@ from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Database, Transaction
 from cellwright.thinking import rows
 from cellwright.thinking.drafts import CellDraft, adopted, cells_of, changed_cell, new_cell
-from cellwright.thinking.kernels import HeldKernels
+from cellwright.thinking.kernels import NotebookKernels
 from cellwright.thinking.model import (
     Changed,
     JsonObject,
@@ -33,22 +33,22 @@ from cellwright.thinking.model import (
     new_notebook_id,
 )
 from cellwright.thinking.news import ThinkingNews
-from cellwright.thinking.outputs import places
+from cellwright.thinking.outputs import stored_numbers
 from cellwright.thinking.reading import RunRecord, Text, Texts, as_format
 from cellwright.thinking.rows import CELLS
-from cellwright.thinking.runs import Ran, Runs, runnable
-from cellwright.thinking.store import SECOND, NotebookStore
+from cellwright.thinking.runs import Runs, StartedRun, runnable
+from cellwright.thinking.store import SECOND, ExpiredNotebook, NotebookStore
 from cellwright.workers.conversions import Conversions
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 LONGEST_PAUSE = 60.0
-"""Characters of a file that is read at once."""
+"""Seconds between two sweeps, at most."""
 
 
 class Thinking:
-    """The service of the thinking tools. Every method takes the call, and only its principal's notebooks are ever seen."""
+    """The service of the thinking tools. Its methods take the call and touch only the notebooks of the call's principal."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Thinking:
         self._clock = clock
         self._store = NotebookStore(self._limits)
         self._runs = Runs(database, self._store, self._limits, self._now, self._news.changed, self._note_end)
-        self._held = HeldKernels(kernels, self._limits, clock, self._note_kernel, self._runs.busy)
+        self._notebook_kernels = NotebookKernels(kernels, self._limits, clock, self._note_kernel, self._runs.busy)
         self._texts = Texts()
         self._sweeping: asyncio.Task[None] | None = None
 
@@ -87,7 +87,7 @@ class Thinking:
         session: str | None,
         problem: str | None = None,
     ) -> ThinkingView:
-        """A new notebook, blank or from a pattern; that may have the problem written into it."""
+        """A new notebook, blank or from a pattern, into which the problem is written if there is one."""
         if pattern is None:
             if problem is not None:
                 raise InvalidArgument(
@@ -96,60 +96,60 @@ class Thinking:
             blank = Notebook(checked_title(title or UNTITLED), checked_language(language), ())
             return await self._make(call, blank, "", session)
         template = self.pattern(pattern)
-        made = template.notebook if problem is None else template.begun(problem)
-        if checked_language(language) not in ("python", language_named(made.language)):
+        notebook = template.notebook if problem is None else template.with_problem(problem)
+        if checked_language(language) not in ("python", language_named(notebook.language)):
             raise InvalidArgument(
-                f"{pattern} is written in {made.language}, not in {language}", hint="leave language out"
+                f"{pattern} is written in {notebook.language}, not in {language}", hint="leave language out"
             )
-        named = Notebook(checked_title(title or template.title), made.language, made.cells, made.metadata)
-        return await self._make(call, named, template.name, session)
+        titled = Notebook(checked_title(title or template.title), notebook.language, notebook.cells, notebook.metadata)
+        return await self._make(call, titled, template.name, session)
 
     async def import_(
         self, call: Call, content: str, format_name: str, session: str | None
     ) -> tuple[ThinkingView, list[str]]:
-        """A new notebook from a file's content."""
-        given = await self._conversions.read(content, format_name, call.principal.id)
-        return await self.import_notebook(call, given, session)
+        """A new notebook from a file's content, and notes about it."""
+        notebook = await self._conversions.read(content, format_name, call.principal.id)
+        return await self.import_notebook(call, notebook, session)
 
     async def import_notebook(
-        self, call: Call, given: Notebook, session: str | None = None
+        self, call: Call, notebook: Notebook, session: str | None = None
     ) -> tuple[ThinkingView, list[str]]:
-        """A new notebook like this one, and what to know about it."""
-        given, pattern = adopted(given, self.patterns)
-        view = await self._make(call, given, pattern, session)
+        """A new notebook like this one, and notes about it."""
+        notebook, pattern = adopted(notebook, self.patterns)
+        view = await self._make(call, notebook, pattern, session)
         foreign = sum(1 for cell in view.cells if cell.kind is Kind.CODE and not view.notebook.runs(cell))
-        told = [f"not to be run, because not in {given.language}: {counted(foreign, 'cell')}"] if foreign else []
-        return view, told
+        notes = [f"not to be run, because not in {notebook.language}: {counted(foreign, 'cell')}"] if foreign else []
+        return view, notes
 
     def pattern(self, name: str) -> Pattern:
-        found = self.patterns.get(name)
-        if found is None:
-            meant = nearest(name, list(self.patterns))
+        pattern = self.patterns.get(name)
+        if pattern is None:
+            suggestion = nearest(name, list(self.patterns))
             raise InvalidArgument(
                 f"there is no pattern {name[:60]!r}",
-                hint=f"did you mean {meant!r}?" if meant else f"there are: {', '.join(self.patterns)}",
+                hint=f"did you mean {suggestion!r}?" if suggestion else f"there are: {', '.join(self.patterns)}",
             )
-        return found
+        return pattern
 
-    async def _make(self, call: Call, given: Notebook, pattern: str, session: str | None) -> ThinkingView:
-        self._sweep_by_and_by()
-        owner, now = call.principal.id, self._now()
-        cells = cells_of(given, self._limits)
-        made = new_notebook_id()
+    async def _make(self, call: Call, source: Notebook, pattern: str, session: str | None) -> ThinkingView:
+        """Store a new notebook with the title, language and cells of `source`."""
+        self._ensure_sweeping()
+        key, now = NotebookKey(call.principal.id, new_notebook_id()), self._now()
+        cells = cells_of(source, self._limits)
 
         def work(tx: Transaction) -> ThinkingNotebook:
             handle = (
-                self._store.session_named(tx, owner, _session_name(call), now)
+                self._store.ensure_session(tx, key.owner, _session_name(call), now)
                 if session is None
-                else self._store.session_given(tx, owner, session, now)
+                else self._store.use_session(tx, key.owner, session, now)
             )
-            language = language_named(given.language)
-            notebook = ThinkingNotebook(made, handle, given.title, language, pattern, given.metadata, now, now, now)
-            return self._store.create(tx, owner, notebook, cells, now)
+            language = language_named(source.language)
+            notebook = ThinkingNotebook(key.id, handle, source.title, language, pattern, source.metadata, now, now, now)
+            return self._store.create(tx, key.owner, notebook, cells, now)
 
         notebook = await self._database.write_soon(work)
-        self._news.used(call, NotebookKey(owner, made), notebook.session)
-        self._news.came(NotebookKey(owner, made))
+        self._news.note_use(call, key, notebook.session)
+        self._news.added(key)
         return ThinkingView(notebook, cells)
 
     async def close_notebook(self, call: Call, notebook_id: str) -> ThinkingNotebook:
@@ -157,7 +157,7 @@ class Thinking:
         key, now = self._key(call, notebook_id), self._now()
         notebook = await self._database.read(lambda tx: self._store.existing(tx, key, now))
         await self._runs.cancel(key)
-        await self._held.end(key, notebook.kernel)
+        await self._notebook_kernels.end(key, notebook.kernel)
         await self._database.write_soon(lambda tx: rows.delete_notebook(tx, key))
         self._note_gone(key, notebook.session)
         return notebook
@@ -167,10 +167,9 @@ class Thinking:
     async def add_cell(self, call: Call, notebook_id: str, draft: CellDraft, index: int | None) -> Changed:
         def work(tx: Transaction, key: NotebookKey, notebook: ThinkingNotebook, now: int) -> Changed:
             cell = new_cell(draft, notebook.language, self._limits)
-            changed, placed = self._store.insert(tx, key, notebook, cell, index, now)
-            return Changed(changed, placed)
+            return Changed(*self._store.insert(tx, key, notebook, cell, index, now))
 
-        return await self._changed(call, notebook_id, work, ())
+        return await self._change(call, notebook_id, work, ())
 
     async def update_cell(
         self, call: Call, notebook_id: str, cell_id: str, draft: CellDraft, index: int | None
@@ -178,94 +177,94 @@ class Thinking:
         def work(tx: Transaction, key: NotebookKey, notebook: ThinkingNotebook, now: int) -> Changed:
             before = self._store.cell(tx, key, cell_id)
             cell = changed_cell(before, draft, notebook.language, self._limits)
-            changed, placed = self._store.replace(tx, key, notebook, cell, index, now)
-            return Changed(changed, placed)
+            return Changed(*self._store.replace(tx, key, notebook, cell, index, now))
 
-        return await self._changed(call, notebook_id, work, (cell_id,))
+        return await self._change(call, notebook_id, work, (cell_id,))
 
     async def delete_cell(self, call: Call, notebook_id: str, cell_id: str) -> ThinkingNotebook:
         def work(tx: Transaction, key: NotebookKey, notebook: ThinkingNotebook, now: int) -> ThinkingNotebook:
             return self._store.delete(tx, key, notebook, cell_id, now)
 
-        return await self._changed(call, notebook_id, work, (cell_id,))
+        return await self._change(call, notebook_id, work, (cell_id,))
 
-    async def _changed(
+    async def _change(
         self,
         call: Call,
         notebook_id: str,
         work: Callable[[Transaction, NotebookKey, ThinkingNotebook, int], T],
         cells: Sequence[str],
     ) -> T:
+        """Do the work in one transaction and announce that these cells changed."""
         key, now = self._key(call, notebook_id), self._now()
 
         def transaction(tx: Transaction) -> tuple[T, str]:
             notebook = self._store.existing(tx, key, now)
             return work(tx, key, notebook, now), notebook.session
 
-        done, session = await self._database.write_soon(transaction)
-        self._news.used(call, key, session)
+        result, session = await self._database.write_soon(transaction)
+        self._news.note_use(call, key, session)
         self._news.changed(key, cells)
-        return done
+        return result
 
     # -- running -------------------------------------------------------------------------------------------------------------
 
-    async def run(self, call: Call, notebook_id: str, cell_id: str | None, wait: float) -> Ran:
+    async def run(self, call: Call, notebook_id: str, cell_id: str | None, wait: float) -> StartedRun:
         """Run one cell, or all that can be run until one fails; wait at most so many seconds."""
         key, now = self._key(call, notebook_id), self._now()
 
         def work(tx: Transaction) -> ThinkingView:
-            found = self._store.existing(tx, key, now)
+            notebook = self._store.existing(tx, key, now)
             self._store.touch(tx, key, now)
-            return ThinkingView(found, CELLS.read(tx, key))
+            return ThinkingView(notebook, CELLS.read(tx, key))
 
         view = await self._database.write_soon(work)
         notebook = view.notebook
-        self._news.used(call, key, notebook.session)
+        self._news.note_use(call, key, notebook.session)
         cells, skipped = runnable(view, cell_id)
-        async with self._held.ready(call, key, notebook) as ready:
+        async with self._notebook_kernels.ready(call, key, notebook) as ready:
             run = await self.kernels.submit(call, ready.kernel, [CodeToRun(cell.id, cell.source) for cell in cells])
-            following = self._runs.follow(key, run)
+            followed = self._runs.follow(key, run)
         self._news.changed(key, [cell.id for cell in cells])
         try:
-            seen = await run.wait(wait, call.report)
+            run_view = await run.wait(wait, call.report)
         except asyncio.CancelledError:
             if not call.may_have_left:
                 await asyncio.shield(run.cancel())
             raise
         if run.ended:
-            await self._runs.stored(following)
-            seen = run.view()
-        notes = [note for note in (ready.note, *seen.notes, following.problem) if note]
-        return Ran(notebook, seen, skipped, notes)
+            await self._runs.wait_until_stored(followed)
+            run_view = run.view()
+        notes = [note for note in (ready.note, *run_view.notes, followed.problem) if note]
+        return StartedRun(notebook, run_view, skipped, notes)
 
     def kernel_state(self, owner: str, notebook: ThinkingNotebook) -> str:
-        """Whether its variables are there: `live`, `none` (it never ran), `gone`, or `unknown` until it is run.
+        """Whether the notebook's variables are there: `live`, `none` (it never ran), `gone`, or `unknown` until it is run.
 
-        Unknown is a kernel that another process started: one before this, or beside it.
+        A kernel is unknown if another process started it, before this one or beside it.
         """
-        if self._held.live(NotebookKey(owner, notebook.id)):
+        if self._notebook_kernels.live(NotebookKey(owner, notebook.id)):
             return "live"
         if notebook.kernel:
             return "unknown"
         return "gone" if notebook.executions else "none"
 
     def kernel_note(self, owner: str, notebook: ThinkingNotebook) -> str:
-        """Why its variables are gone, if that is nothing it did; empty otherwise."""
-        return self._held.note(NotebookKey(owner, notebook.id))
+        """Why the notebook's variables are gone, if its kernel had to make room for another; empty otherwise."""
+        return self._notebook_kernels.note(NotebookKey(owner, notebook.id))
 
     async def owners_of_kernels(self) -> Mapping[str, str]:
-        """Whose the kernels are that notebooks have, also those that another process started."""
-        kept = await self._database.read(self._store.owners_of_kernels)
-        return {**kept, **self._held.owners()}
+        """The owner of each kernel that a notebook has, also of those that another process started."""
+        stored = await self._database.read(self._store.owners_of_kernels)
+        return {**stored, **self._notebook_kernels.owners()}
 
     async def _note_kernel(self, key: NotebookKey, kernel: str) -> None:
         await self._database.write_soon(lambda tx: self._store.note_kernel(tx, key, kernel))
 
     def _note_end(self, key: NotebookKey, view: RunView) -> None:
         if view.status in (RunStatus.DONE, RunStatus.ERROR, RunStatus.INTERRUPTED):
-            self._held.note_use(key)
+            self._notebook_kernels.note_use(key)
         else:
-            self._held.doubt(key, died=view.status is RunStatus.DIED)
+            self._notebook_kernels.doubt(key, died=view.status is RunStatus.DIED)
 
     # -- reading: changes nothing --------------------------------------------------------------------------------------------
 
@@ -276,15 +275,15 @@ class Thinking:
 
     async def current(self, call: Call) -> ThinkingNotebook | None:
         """The notebook that this connection used last, else the one that was used last in its own session."""
-        known = self._news.last_used(call)
+        last_used = self._news.last_used(call)
         owner, now = call.principal.id, self._now()
 
         def work(tx: Transaction) -> tuple[list[ThinkingNotebook], str | None]:
-            return self._store.all_of(tx, owner, now), self._store.session_known(tx, owner, _session_name(call))
+            return self._store.all_of(tx, owner, now), self._store.find_session(tx, owner, _session_name(call))
 
-        found, session = await self._database.read(work)
-        own = next((notebook for notebook in found if notebook.session == session), None)
-        return next((notebook for notebook in found if notebook.id == known), own)
+        notebooks, session = await self._database.read(work)
+        own = next((notebook for notebook in notebooks if notebook.session == session), None)
+        return next((notebook for notebook in notebooks if notebook.id == last_used), own)
 
     async def read(self, call: Call, notebook_id: str, session: str | None = None) -> ThinkingView:
         key, now = self._key(call, notebook_id), self._now()
@@ -293,21 +292,24 @@ class Thinking:
             notebook = self._store.existing(tx, key, now, session)
             return ThinkingView(notebook, CELLS.read(tx, key))
 
-        found = await self._database.read(work)
-        return ThinkingView(found.notebook, self._runs.overlaid(key, found.cells))
+        stored = await self._database.read(work)
+        return ThinkingView(stored.notebook, self._runs.with_live_outputs(key, stored.cells))
 
     async def whole(self, call: Call, notebook_id: str) -> Notebook:
         """All of the notebook, outputs included."""
         view = await self.read(call, notebook_id)
         return view.notebook.with_cells(view.cells)
 
-    async def views(self, call: Call, known: Mapping[str, int]) -> list[ThinkingView]:
-        """The caller's notebooks with their cells, but for those of which this version (by id) is known already."""
+    async def views(self, call: Call, known_versions: Mapping[str, int]) -> list[ThinkingView]:
+        """The caller's notebooks with their cells, without those whose version the caller knows; `known_versions` is by id."""
         owner, now = call.principal.id, self._now()
 
         def work(tx: Transaction) -> list[ThinkingView]:
-            found = [one for one in self._store.all_of(tx, owner, now) if known.get(one.id) != one.version]
-            return [ThinkingView(one, CELLS.read(tx, NotebookKey(owner, one.id))) for one in found]
+            return [
+                ThinkingView(notebook, CELLS.read(tx, NotebookKey(owner, notebook.id)))
+                for notebook in self._store.all_of(tx, owner, now)
+                if known_versions.get(notebook.id) != notebook.version
+            ]
 
         return await self._database.read(work)
 
@@ -320,17 +322,16 @@ class Thinking:
 
         def work(tx: Transaction) -> tuple[ThinkingNotebook, Text | None, list[Cell]]:
             notebook = self._store.existing(tx, key, now, session)
-            made = None if busy else self._texts.get(key, form, notebook.version)
-            return notebook, made, [] if made else CELLS.read(tx, key)
+            text = None if busy else self._texts.get(key, form, notebook.version)
+            return notebook, text, [] if text else CELLS.read(tx, key)
 
-        notebook, made, cells = await self._database.read(work)
-        if made is None:
-            made = await as_format(
-                self._conversions, notebook, self._runs.overlaid(key, cells), form, call.principal.id
-            )
+        notebook, text, cells = await self._database.read(work)
+        if text is None:
+            current = self._runs.with_live_outputs(key, cells)
+            text = await as_format(self._conversions, notebook, current, form, call.principal.id)
             if not busy:
-                self._texts.put(key, form, notebook.version, made)
-        return notebook, made
+                self._texts.put(key, form, notebook.version, text)
+        return notebook, text
 
     async def execution(
         self, call: Call, notebook_id: str, execution_id: str, session: str
@@ -345,34 +346,35 @@ class Thinking:
         notebook, stored = await self._database.read(work)
         return notebook, stored or self._runs.find(key, execution_id)
 
-    def kept_places(self, outputs: Sequence[JsonObject]) -> Mapping[int, int]:
-        """Under which number each output of a run is kept with its cell; those that are too large are not."""
-        return places(outputs, self._limits.output_bytes)
+    def stored_numbers(self, outputs: Sequence[JsonObject]) -> Mapping[int, int]:
+        """The number under which each output of a run is stored with its cell. Outputs that are too large are not stored."""
+        return stored_numbers(outputs, self._limits.output_bytes)
 
     async def executions(self, call: Call, notebook_id: str | None = None) -> list[str]:
         """The runs of the caller's notebooks, or of one of them."""
         owner = call.principal.id
-        found = [NotebookKey(owner, one.id) for one in await self.all_of(call) if notebook_id in (None, one.id)]
-        sizes = await self._database.read(lambda tx: [rows.execution_sizes(tx, key) for key in found])
-        return [execution for several in sizes for execution, _ in several]
+        notebooks = await self.all_of(call)
+        keys = [NotebookKey(owner, notebook.id) for notebook in notebooks if notebook_id in (None, notebook.id)]
+        sizes = await self._database.read(lambda tx: [rows.execution_sizes(tx, key) for key in keys])
+        return [execution for of_notebook in sizes for execution, _ in of_notebook]
 
     async def touch(self, call: Call, notebook_id: str) -> ThinkingNotebook:
-        """A tool used it, though nothing in it changed."""
+        """Note that a tool used the notebook, though nothing in it changed."""
         key, now = self._key(call, notebook_id), self._now()
 
         def work(tx: Transaction) -> ThinkingNotebook:
-            found = self._store.existing(tx, key, now)
+            notebook = self._store.existing(tx, key, now)
             self._store.touch(tx, key, now)
-            return found
+            return notebook
 
         notebook = await self._database.write_soon(work)
-        self._news.used(call, key, notebook.session)
+        self._news.note_use(call, key, notebook.session)
         return notebook
 
     # -- keeping -------------------------------------------------------------------------------------------------------------
 
     async def keep(self, call: Call, notebook_id: str, path: str) -> tuple[ThinkingNotebook, Put]:
-        """Write the notebook, outputs and all, to a place where it stays."""
+        """Write the notebook with its outputs to a place where it stays."""
         shelf = next((shelf for shelf in self._keepers if shelf.keeps(path)), None)
         if shelf is None:
             examples = " or ".join(shelf.example for shelf in self._keepers)
@@ -381,28 +383,31 @@ class Thinking:
         view = await self.read(call, notebook_id)
         try:
             return view.notebook, await shelf.write(call, path, view.notebook.with_cells(view.cells))
-        except Conflict as taken:
+        except Conflict as conflict:
             hint = "give another place: keeping overwrites nothing"
-            raise Conflict(taken.message, hint=hint, details=taken.details) from taken
+            raise Conflict(conflict.message, hint=hint, details=conflict.details) from conflict
 
     # -- life ----------------------------------------------------------------------------------------------------------------
 
     async def sweep(self) -> int:
-        """Delete what nobody used for too long, shut idle kernels down. What runs is in use. How many went."""
+        """Delete notebooks that nobody used for too long, and shut idle kernels down. A notebook that runs is in use.
+
+        Returns how many notebooks were deleted.
+        """
         now = self._now()
         running = self._runs.keys()
 
-        def work(tx: Transaction) -> list[tuple[NotebookKey, str, str]]:
+        def work(tx: Transaction) -> list[ExpiredNotebook]:
             for key in running:
                 self._store.touch(tx, key, now)
-            return [(gone.key, gone.session, gone.kernel) for gone in self._store.expired(tx, now)]
+            return self._store.delete_expired(tx, now)
 
-        gone = await self._database.write_soon(work)
-        for key, session, kernel in gone:
-            await self._held.end(key, kernel)
-            self._note_gone(key, session)
-        await self._held.end_idle()
-        return len(gone)
+        expired = await self._database.write_soon(work)
+        for notebook in expired:
+            await self._notebook_kernels.end(notebook.key, notebook.kernel)
+            self._note_gone(notebook.key, notebook.session)
+        await self._notebook_kernels.end_idle()
+        return len(expired)
 
     async def close(self) -> None:
         """Shut down the kernels and stop sweeping. The notebooks stay for their time."""
@@ -410,9 +415,9 @@ class Thinking:
             self._sweeping.cancel()
             await asyncio.gather(self._sweeping, return_exceptions=True)
         await self._runs.close()
-        await self._held.close()
+        await self._notebook_kernels.close()
 
-    def _sweep_by_and_by(self) -> None:
+    def _ensure_sweeping(self) -> None:
         if self._sweeping is None or self._sweeping.done():
             self._sweeping = asyncio.create_task(self._keep_sweeping())
 
@@ -425,20 +430,20 @@ class Thinking:
             except CellwrightError as error:
                 log.warning("notebooks_not_swept error=%s", error)
 
-    # -- small things --------------------------------------------------------------------------------------------------------
+    # -- helpers -------------------------------------------------------------------------------------------------------------
 
     def _now(self) -> int:
         return int(self._clock() * SECOND)
 
     def _key(self, call: Call, notebook_id: str) -> NotebookKey:
-        self._sweep_by_and_by()
+        self._ensure_sweeping()
         return NotebookKey(call.principal.id, checked_handle(notebook_id))
 
     def _note_gone(self, key: NotebookKey, session: str) -> None:
         self._texts.forget(key)
-        self._news.went(key, session)
+        self._news.removed(key, session)
 
 
 def _session_name(call: Call) -> str:
-    """Which of the owner's sessions this is; a connection's own name opens it, so it is not written down."""
+    """The name of the call's session among its owner's. It is hashed, because a connection's own name opens the connection."""
     return hashlib.sha256(call.connection.encode()).hexdigest()[:32] if call.connection else ""

@@ -36,7 +36,7 @@ class ThinkingShelf:
     kinds: Mapping[PlaceKind, str] = {PlaceKind.THINKING: ""}
 
     def __init__(self, thinking: Thinking, ttl: float) -> None:
-        """`ttl` is how many seconds a notebook is there without being used."""
+        """`ttl` is how many seconds a notebook stays without being used."""
         self._thinking = thinking
         self._ttl = ttl
 
@@ -44,7 +44,7 @@ class ThinkingShelf:
         return address.startswith(PREFIX)
 
     def takes(self, address: str) -> bool:
-        """Only as a new one."""
+        """Only a new notebook can be written."""
         return address == PREFIX
 
     def keeps(self, address: str) -> bool:
@@ -52,7 +52,7 @@ class ThinkingShelf:
         return False
 
     async def resolve(self, call: Call, uri: str) -> str:
-        """Also by its id alone, which is how calls name it."""
+        """The notebook may also be named by its id alone, as calls do."""
         return (await self._thinking.read(call, _id_in_uri(uri))).notebook.uri
 
     def arguments(self, tool: str) -> Sequence[str]:
@@ -60,7 +60,7 @@ class ThinkingShelf:
         return ("notebook_id", "notebookId")
 
     def named(self, name: str) -> Place | None:
-        """Calls name a notebook by its id; which address that is shows when it is looked up."""
+        """Calls name a notebook by its id alone; its address is known only after it is looked up."""
         notebook_id = _id_of(name)
         uri = f"{PREFIX}{quote(name.removeprefix(PREFIX))}" if self.has(name) else ""
         return Place(PlaceKind.THINKING, notebook_id, uri=uri) if notebook_id not in ("", CURRENT) else None
@@ -70,9 +70,9 @@ class ThinkingShelf:
     def collection(self, call: Call) -> "ThinkingCollection":
         return ThinkingCollection(self._thinking, call, self._ttl)
 
-    async def address(self, found: Reading) -> Address:
-        notebook, cell = f"{PREFIX}{found.namespace}/{found.place.id}", cell_of(found.part)
-        return Address(f"{notebook}/cells/{cell}" if cell else notebook, notebook, cell_id=cell)
+    async def address(self, reading: Reading) -> Address:
+        uri, cell_id = f"{PREFIX}{reading.namespace}/{reading.place.id}", cell_of(reading.part)
+        return Address(f"{uri}/cells/{cell_id}" if cell_id else uri, uri, cell_id=cell_id)
 
     # -- looking -------------------------------------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class ThinkingShelf:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingCollection:
-    """A caller's thinking notebooks. They are not in the index by themselves, because most are gone before anybody looks for them."""
+    """A caller's thinking notebooks. They are indexed only when somebody searches, because most are gone before that."""
 
     thinking: Thinking
     call: Call
@@ -128,7 +128,10 @@ class ThinkingCollection:
     async def inventory(self) -> Inventory:
         notebooks = await self.thinking.all_of(self.call)
         return Inventory(
-            [Place(PlaceKind.THINKING, one.id, f"{one.session}:{one.version}", uri=one.uri) for one in notebooks]
+            [
+                Place(PlaceKind.THINKING, notebook.id, f"{notebook.session}:{notebook.version}", uri=notebook.uri)
+                for notebook in notebooks
+            ]
         )
 
     async def read(self, places: Sequence[Place]) -> list[Reading]:
@@ -144,7 +147,7 @@ class ThinkingCollection:
 
 
 def _id_of(address: str) -> str:
-    """With its session, as resources name it, or by its id alone."""
+    """The notebook's id in an address, which may name its session before it, as resources do."""
     first, _, rest = address.removeprefix(PREFIX).partition("/")
     return rest.partition("/")[0] or first
 
@@ -174,12 +177,12 @@ def _sheet(view: ThinkingView) -> StoredSheet:
         "live": False,
         "saved": moment(notebook.modified),
     }
-    cells = [_shown(cell, notebook) for cell in view.cells]
+    cells = [_cell_row(cell, notebook) for cell in view.cells]
     return StoredSheet(about, cells, [cell.id for cell in view.cells])
 
 
-def _shown(cell: Cell, notebook: ThinkingNotebook) -> JsonObject:
-    shown: JsonObject = {
+def _cell_row(cell: Cell, notebook: ThinkingNotebook) -> JsonObject:
+    row: JsonObject = {
         "kind": cell.kind.value,
         "language": (cell.language or notebook.language) if cell.kind is Kind.CODE else cell.kind.value,
         "source": cut_for_people(cell.source, MOST_SOURCE)[0],
@@ -188,4 +191,4 @@ def _shown(cell: Cell, notebook: ThinkingNotebook) -> JsonObject:
         "revision": revision_of(cell.source),
         "outputs": [dict(output) for output in cell.outputs],
     }
-    return {**shown, "notes": [clean(cell.filename).text]} if cell.filename else shown
+    return {**row, "notes": [clean(cell.filename).text]} if cell.filename else row

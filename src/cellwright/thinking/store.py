@@ -1,4 +1,4 @@
-"""What may be done to thinking notebooks, as work for one transaction each: owners, limits, the time to live."""
+"""Operations on thinking notebooks, each within one transaction. They check owners, limits and the time to live."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,8 +26,8 @@ SECOND = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
-    """A notebook whose time is over, and the kernel it had."""
+class ExpiredNotebook:
+    """A notebook that was deleted because nobody used it for too long, and the kernel it had."""
 
     key: NotebookKey
     session: str
@@ -39,13 +39,13 @@ class NotebookStore:
         self._limits = limits
 
     def oldest_use(self, now: int) -> int:
-        """What was not used since then is gone, swept away or not."""
+        """A notebook that was not used since this time is gone, even if it is not deleted yet."""
         return now - int(self._limits.ttl * SECOND)
 
     # -- sessions ------------------------------------------------------------------------------------------------------------
 
-    def session_named(self, tx: Transaction, owner: str, name: str, now: int) -> str:
-        """The handle of a connection, or of the owner where there are none; made when it is first asked for."""
+    def ensure_session(self, tx: Transaction, owner: str, name: str, now: int) -> str:
+        """The handle of a connection's session, or of the owner's if there are no connections; made when first needed."""
         tx.run(
             "INSERT INTO thinking_sessions (owner, name, handle, used) VALUES (?, ?, ?, ?) "
             "ON CONFLICT (owner, name) DO UPDATE SET used = excluded.used",
@@ -54,31 +54,30 @@ class NotebookStore:
             new_session_handle(),
             now,
         )
-        row = tx.row("SELECT handle FROM thinking_sessions WHERE owner = ? AND name = ?", owner, name)
-        return cast("str", cast("tuple[object, ...]", row)[0])
+        return cast("str", self.find_session(tx, owner, name))
 
-    def session_known(self, tx: Transaction, owner: str, name: str) -> str | None:
-        """The handle of a connection, or of the owner where there are none; None if it was never asked for."""
+    def find_session(self, tx: Transaction, owner: str, name: str) -> str | None:
+        """The handle of a connection's session, or of the owner's if there are no connections; None if it was never needed."""
         row = tx.row("SELECT handle FROM thinking_sessions WHERE owner = ? AND name = ?", owner, name)
         return None if row is None else cast("str", row[0])
 
-    def session_given(self, tx: Transaction, owner: str, handle: str, now: int) -> str:
-        """A handle that this owner was given before."""
-        known = tx.run(
+    def use_session(self, tx: Transaction, owner: str, handle: str, now: int) -> str:
+        """Note the use of a session by its handle; NotFound if this owner has none with that handle."""
+        updated = tx.run(
             "UPDATE thinking_sessions SET used = ? WHERE owner = ? AND handle = ?", now, owner, checked_handle(handle)
         )
-        if not known:
+        if not updated:
             raise NotFound("Session not found", hint="leave session out, or give a sessionId from notebook_create")
         return handle
 
     # -- notebooks -----------------------------------------------------------------------------------------------------------
 
     def existing(self, tx: Transaction, key: NotebookKey, now: int, session: str | None = None) -> ThinkingNotebook:
-        """The notebook, if it is there, and in this session if one is given."""
-        found = rows.read_notebook(tx, key, self.oldest_use(now))
-        if found is None or session not in (None, found.session):
+        """The notebook; NotFound if it is gone, or not in `session` where that is given."""
+        notebook = rows.read_notebook(tx, key, self.oldest_use(now))
+        if notebook is None or session not in (None, notebook.session):
             raise no_notebook()
-        return found
+        return notebook
 
     def all_of(self, tx: Transaction, owner: str, now: int) -> list[ThinkingNotebook]:
         return rows.read_notebooks(tx, owner, self.oldest_use(now))
@@ -116,57 +115,57 @@ class NotebookStore:
             )
 
     def touch(self, tx: Transaction, key: NotebookKey, now: int) -> None:
-        """It was used, though not changed."""
+        """Note that the notebook was used, though not changed."""
         tx.run("UPDATE thinking_notebooks SET used = ? WHERE owner = ? AND id = ?", now, key.owner, key.id)
 
     def note_change(
-        self, tx: Transaction, key: NotebookKey, notebook: ThinkingNotebook, now: int, cells: int
+        self, tx: Transaction, key: NotebookKey, notebook: ThinkingNotebook, now: int, added_cells: int
     ) -> ThinkingNotebook:
-        """It was changed, and has so many cells more."""
+        """Note that the notebook was changed and has so many cells more."""
         tx.run(
             "UPDATE thinking_notebooks SET used = ?, modified = ?, version = version + 1, cell_count = cell_count + ? "
             "WHERE owner = ? AND id = ?",
             now,
             now,
-            cells,
+            added_cells,
             key.owner,
             key.id,
         )
-        count = notebook.cell_count + cells
+        count = notebook.cell_count + added_cells
         return replace(notebook, used=now, modified=now, version=notebook.version + 1, cell_count=count)
 
     def owners_of_kernels(self, tx: Transaction) -> dict[str, str]:
-        found = tx.rows("SELECT kernel, owner FROM thinking_notebooks WHERE kernel <> ''")
-        return dict(cast("list[tuple[str, str]]", found))
+        kernels = tx.rows("SELECT kernel, owner FROM thinking_notebooks WHERE kernel <> ''")
+        return dict(cast("list[tuple[str, str]]", kernels))
 
     def note_kernel(self, tx: Transaction, key: NotebookKey, kernel: str) -> None:
         tx.run("UPDATE thinking_notebooks SET kernel = ? WHERE owner = ? AND id = ?", kernel, key.owner, key.id)
 
-    def expired(self, tx: Transaction, now: int) -> list[Gone]:
-        """Whose time is over: they are deleted, and so are sessions that nobody used and that have no notebook."""
+    def delete_expired(self, tx: Transaction, now: int) -> list[ExpiredNotebook]:
+        """Delete the notebooks whose time is over, and the sessions that nobody used and that have no notebook."""
         oldest = self.oldest_use(now)
-        found = tx.rows("SELECT owner, id, session, kernel FROM thinking_notebooks WHERE used <= ?", oldest)
-        gone = [
-            Gone(NotebookKey(owner, made), session, kernel)
-            for owner, made, session, kernel in cast("list[tuple[str, ...]]", found)
+        notebook_rows = tx.rows("SELECT owner, id, session, kernel FROM thinking_notebooks WHERE used <= ?", oldest)
+        expired = [
+            ExpiredNotebook(NotebookKey(owner, notebook_id), session, kernel)
+            for owner, notebook_id, session, kernel in cast("list[tuple[str, ...]]", notebook_rows)
         ]
-        for one in gone:
-            rows.delete_notebook(tx, one.key)
+        for notebook in expired:
+            rows.delete_notebook(tx, notebook.key)
         tx.run(
             "DELETE FROM thinking_sessions WHERE used <= ? AND NOT EXISTS (SELECT 1 FROM thinking_notebooks AS n "
             "WHERE n.owner = thinking_sessions.owner AND n.session = thinking_sessions.handle)",
             oldest,
         )
-        return gone
+        return expired
 
     # -- cells ---------------------------------------------------------------------------------------------------------------
 
     def insert(
         self, tx: Transaction, key: NotebookKey, notebook: ThinkingNotebook, cell: Cell, index: int | None, now: int
     ) -> tuple[ThinkingNotebook, Cell]:
-        """The notebook with the cell, and the cell where it is now."""
+        """The notebook with the new cell, and the cell with its index."""
         self._check_count(notebook.cell_count + 1)
-        cell = replace(cell, index=notebook.cell_count if index is None else _place(index, notebook.cell_count))
+        cell = replace(cell, index=notebook.cell_count if index is None else _checked_index(index, notebook.cell_count))
         if cell.index < notebook.cell_count:
             CELLS.shift(tx, key, cell.index, 1)
         CELLS.write(tx, key, cell)
@@ -176,9 +175,9 @@ class NotebookStore:
     def replace(
         self, tx: Transaction, key: NotebookKey, notebook: ThinkingNotebook, cell: Cell, index: int | None, now: int
     ) -> tuple[ThinkingNotebook, Cell]:
-        """Another content for a cell, and another place if one is given."""
+        """Give a cell new content, and a new index if one is given."""
         before = self.cell(tx, key, cell.id)
-        cell = replace(cell, index=before.index if index is None else _place(index, notebook.cell_count - 1))
+        cell = replace(cell, index=before.index if index is None else _checked_index(index, notebook.cell_count - 1))
         CELLS.replace(tx, key, before, cell)
         self._check_size(tx, key)
         return self.note_change(tx, key, notebook, now, 0), cell
@@ -190,15 +189,15 @@ class NotebookStore:
         return self.note_change(tx, key, notebook, now, -1)
 
     def cell(self, tx: Transaction, key: NotebookKey, cell_id: str) -> Cell:
-        found = CELLS.read_one(tx, key, cell_id)
-        if found is None:
+        cell = CELLS.read_one(tx, key, cell_id)
+        if cell is None:
             raise no_cell(cell_id)
-        return found
+        return cell
 
     # -- runs ----------------------------------------------------------------------------------------------------------------
 
     def note_outcomes(self, tx: Transaction, key: NotebookKey, cells: Sequence[Cell], now: int) -> bool:
-        """What a run left in its cells so far. False if the notebook is gone."""
+        """Store the outputs that a run has left in its cells so far. False if the notebook is gone."""
         for cell in cells:
             CELLS.write_outcome(tx, key, cell)
         if CELLS.bytes_of(tx, key) > self._limits.notebook_bytes:
@@ -214,20 +213,20 @@ class NotebookStore:
             )
         )
 
-    def note_execution(self, tx: Transaction, key: NotebookKey, execution_id: str, body: RunRecord, now: int) -> None:
-        """How a run ended. The oldest are forgotten."""
-        known = tx.run(
+    def note_execution(self, tx: Transaction, key: NotebookKey, execution_id: str, record: RunRecord, now: int) -> None:
+        """Store how a run ended, and delete the oldest runs if there are too many."""
+        updated = tx.run(
             "UPDATE thinking_notebooks SET executions = executions + 1 WHERE owner = ? AND id = ?", key.owner, key.id
         )
-        if not known:
+        if not updated:
             return
-        rows.write_execution(tx, key, execution_id, now, body)
-        total, old = 0, list[str]()
-        for number, (one, size) in enumerate(rows.execution_sizes(tx, key)):
+        rows.write_execution(tx, key, execution_id, now, record)
+        total, too_old = 0, list[str]()
+        for number, (stored_id, size) in enumerate(rows.execution_sizes(tx, key)):
             total += size
             if number and (number >= KEPT_EXECUTIONS or total > KEPT_EXECUTION_CHARACTERS):
-                old.append(one)
-        rows.delete_executions(tx, key, old)
+                too_old.append(stored_id)
+        rows.delete_executions(tx, key, too_old)
 
 
 LEFT_OUT: JsonObject = {
@@ -241,7 +240,7 @@ def no_cell(cell_id: str) -> NotFound:
     return NotFound(f"Cell not found: {cell_id[:80]!r}", hint="the notebook's …/cells resource lists them")
 
 
-def _place(index: int, last: int) -> int:
+def _checked_index(index: int, last: int) -> int:
     if not 0 <= index <= last:
         raise InvalidArgument(f"index is {index}, not between 0 and {last}", hint="leave index out to append")
     return index

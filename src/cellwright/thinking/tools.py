@@ -31,7 +31,7 @@ from cellwright.thinking.drafts import CellDraft
 from cellwright.thinking.model import ThinkingNotebook, ThinkingView
 from cellwright.thinking.outputs import Cleaner
 from cellwright.thinking.reading import OutcomeRecord, moment, outcome_json, output_uri
-from cellwright.thinking.runs import Ran
+from cellwright.thinking.runs import StartedRun
 from cellwright.thinking.service import Thinking
 from cellwright.thinking.store import no_cell
 
@@ -63,7 +63,7 @@ async def notebook_create(
 ) -> NewNotebook:
     """Make a notebook to think in, blank or from a reasoning template. It is gone after a time without use: notebook_keep keeps it."""
     view = await thinking.create(call, pattern, title, language, session, problem)
-    return _made(thinking, call, view)
+    return _new_notebook(thinking, call, view)
 
 
 async def notebook_add_cell(
@@ -79,7 +79,7 @@ async def notebook_add_cell(
     """Add a cell at the end, or at a place."""
     draft = CellDraft(source, Kind(cell_type), language, filename)
     notebook, cell = await thinking.add_cell(call, notebook_id, draft, index)
-    return {**_about(thinking, call, notebook), "cell": _cell(notebook, cell, cell.index)}
+    return {**_state(thinking, call, notebook), "cell": _cell_line(notebook, cell, cell.index)}
 
 
 async def notebook_update_cell(
@@ -95,7 +95,7 @@ async def notebook_update_cell(
     """Change a cell or move it; what is not given stays, outputs too."""
     draft = CellDraft(source, None, language, filename)
     notebook, cell = await thinking.update_cell(call, notebook_id, cell_id, draft, index)
-    return {**_about(thinking, call, notebook), "cell": _cell(notebook, cell, cell.index)}
+    return {**_state(thinking, call, notebook), "cell": _cell_line(notebook, cell, cell.index)}
 
 
 async def notebook_delete_cell(
@@ -103,21 +103,21 @@ async def notebook_delete_cell(
 ) -> CellDeletion:
     """Delete a cell with its outputs."""
     notebook = await thinking.delete_cell(call, notebook_id, cell_id)
-    return {**_about(thinking, call, notebook), "deleted": cell_id}
+    return {**_state(thinking, call, notebook), "deleted": cell_id}
 
 
 async def notebook_run_cell(
     thinking: Thinking, call: Call, notebook_id: NotebookId, cell_id: CellId, timeout_ms: Wait = DEFAULT_WAIT
 ) -> Reply[NotebookRun]:
     """Run a cell in the notebook's own kernel; variables stay between cells."""
-    return await _ran(thinking, call, await thinking.run(call, notebook_id, cell_id, timeout_ms / 1000))
+    return await _run_reply(thinking, call, await thinking.run(call, notebook_id, cell_id, timeout_ms / 1000))
 
 
 async def notebook_run_all(
     thinking: Thinking, call: Call, notebook_id: NotebookId, timeout_ms: Wait = DEFAULT_WAIT
 ) -> Reply[NotebookRun]:
     """Run all code cells in order; stops at the first error."""
-    return await _ran(thinking, call, await thinking.run(call, notebook_id, None, timeout_ms / 1000))
+    return await _run_reply(thinking, call, await thinking.run(call, notebook_id, None, timeout_ms / 1000))
 
 
 async def notebook_read(
@@ -130,18 +130,18 @@ async def notebook_read(
 ) -> Reply[ThinkingReading]:
     """Read one cell with its outputs, or the list of cells."""
     view = await thinking.read(call, notebook_id)
-    about = _about(thinking, call, view.notebook)
+    state = _state(thinking, call, view.notebook)
     for index, cell in enumerate(view.cells):
         if cell.id == cell_id:
-            shown, pictures = await _whole_cell(thinking, call, view.notebook, cell, index)
-            return Reply({**about, "cells": [shown]}, (DataAsText(), *pictures) if pictures else None)
+            reading, pictures = await _cell_reading(thinking, call, view.notebook, cell, index)
+            return Reply({**state, "cells": [reading]}, (DataAsText(), *pictures) if pictures else None)
     if cell_id is not None:
         raise no_cell(cell_id)
     listed: list[CellSummary] = [
-        {**_cell(view.notebook, cell, index), "status": cell.status, "outputs": len(cell.outputs)}
+        {**_cell_line(view.notebook, cell, index), "status": cell.status, "outputs": len(cell.outputs)}
         for index, cell in enumerate(view.cells)
     ]
-    return Reply({**about, "cells": listed})
+    return Reply({**state, "cells": listed})
 
 
 async def notebook_export(
@@ -152,8 +152,8 @@ async def notebook_export(
 ) -> NotebookText:
     """The notebook as a file's text; `losses` says what the format cannot hold. contentUri has all of a long one."""
     notebook, text = await thinking.text(call, notebook_id, format)
-    made: NotebookText = {
-        **_about(thinking, call, notebook),
+    reply: NotebookText = {
+        **_state(thinking, call, notebook),
         "format": format,
         "mimeType": text.mime_type,
         "contentUri": notebook.uri if format == "srcmd" else f"{notebook.uri}/{format}",
@@ -161,8 +161,8 @@ async def notebook_export(
         "content": text.body,
     }
     if text.hidden:
-        made["hiddenCharactersRemoved"] = text.hidden
-    return made
+        reply["hiddenCharactersRemoved"] = text.hidden
+    return reply
 
 
 async def notebook_import(
@@ -174,10 +174,10 @@ async def notebook_import(
 ) -> ImportedNotebook:
     """A new notebook from a file's text."""
     view, notes = await thinking.import_(call, content, format, session)
-    made: ImportedNotebook = {**_made(thinking, call, view)}
+    reply: ImportedNotebook = {**_new_notebook(thinking, call, view)}
     if notes:
-        made["notes"] = notes
-    return made
+        reply["notes"] = notes
+    return reply
 
 
 async def notebook_keep(
@@ -187,19 +187,19 @@ async def notebook_keep(
     path: Annotated[str, Field(description="folder/name.ipynb in the Jupyter workspace, or scratchpad://ID")],
 ) -> KeptNotebook:
     """Keep a notebook for good, as a real notebook or as a pad. Nothing is overwritten."""
-    notebook, kept = await thinking.keep(call, notebook_id, path)
-    about = _about(thinking, call, notebook)
-    return {**about, "path": kept.path, "keptUri": kept.uri, "losses": list(kept.losses)}
+    notebook, put = await thinking.keep(call, notebook_id, path)
+    state = _state(thinking, call, notebook)
+    return {**state, "path": put.path, "keptUri": put.uri, "losses": list(put.losses)}
 
 
 async def notebook_close(thinking: Thinking, call: Call, notebook_id: NotebookId) -> ClosedNotebook:
     """Delete a notebook and end its kernel."""
     notebook = await thinking.close_notebook(call, notebook_id)
-    return {**_about(thinking, call, notebook), "kernel": "none", "closed": True}
+    return {**_state(thinking, call, notebook), "kernel": "none", "closed": True}
 
 
-def _about(thinking: Thinking, call: Call, notebook: ThinkingNotebook) -> NotebookState:
-    about: NotebookState = {
+def _state(thinking: Thinking, call: Call, notebook: ThinkingNotebook) -> NotebookState:
+    state: NotebookState = {
         "notebookId": notebook.id,
         "sessionId": notebook.session,
         "uri": notebook.uri,
@@ -207,14 +207,14 @@ def _about(thinking: Thinking, call: Call, notebook: ThinkingNotebook) -> Notebo
         "kernel": thinking.kernel_state(call.principal.id, notebook),
     }
     note = thinking.kernel_note(call.principal.id, notebook)
-    return {**about, "kernelNote": note} if note else about
+    return {**state, "kernelNote": note} if note else state
 
 
-def _made(thinking: Thinking, call: Call, view: ThinkingView) -> NewNotebook:
+def _new_notebook(thinking: Thinking, call: Call, view: ThinkingView) -> NewNotebook:
     notebook = view.notebook
-    cells = [_cell(notebook, cell, index) for index, cell in enumerate(view.cells[:SHOWN_CELLS])]
+    cells = [_cell_line(notebook, cell, index) for index, cell in enumerate(view.cells[:SHOWN_CELLS])]
     return {
-        **_about(thinking, call, notebook),
+        **_state(thinking, call, notebook),
         "title": Cleaner().text(notebook.title),
         "pattern": notebook.pattern or "blank",
         "language": notebook.language,
@@ -224,82 +224,83 @@ def _made(thinking: Thinking, call: Call, view: ThinkingView) -> NewNotebook:
 
 
 def _identity(notebook: ThinkingNotebook, cell: Cell, index: int) -> CellIdentity:
-    made: CellIdentity = {"id": cell.id, "index": index, "type": cell.kind.value}
+    identity: CellIdentity = {"id": cell.id, "index": index, "type": cell.kind.value}
     if cell.kind is Kind.CODE:
-        made["language"] = language_named(cell.language or notebook.language)
+        identity["language"] = language_named(cell.language or notebook.language)
     if cell.filename:
-        made["filename"] = Cleaner().text(cell.filename)
-    return made
+        identity["filename"] = Cleaner().text(cell.filename)
+    return identity
 
 
-def _cell(notebook: ThinkingNotebook, cell: Cell, index: int) -> CellLine:
+def _cell_line(notebook: ThinkingNotebook, cell: Cell, index: int) -> CellLine:
     first = Cleaner().source(cell.source[:400]).strip().partition("\n")[0][:80]
     return {**_identity(notebook, cell, index), "starts": first}
 
 
-async def _whole_cell(
+async def _cell_reading(
     thinking: Thinking, call: Call, notebook: ThinkingNotebook, cell: Cell, index: int
 ) -> tuple[ThinkingCellReading, list[Image]]:
     """A cell, and the pictures in its outputs."""
     cleaner = Cleaner()
     links = [output_uri(notebook, cell.id, number) for number in range(len(cell.outputs))]
-    shown = await thinking.kernels.show(call, cell.outputs, READ_CHARACTERS, MAX_PICTURES, links)
-    made: ThinkingCellReading = {
+    shown_outputs = await thinking.kernels.show(call, cell.outputs, READ_CHARACTERS, MAX_PICTURES, links)
+    reading: ThinkingCellReading = {
         **_identity(notebook, cell, index),
         "source": cleaner.source(cell.source),
         "status": cell.status,
         "executionCount": cell.execution_count,
-        "outputs": shown.outputs,
-        "truncated": shown.truncated,
+        "outputs": shown_outputs.outputs,
+        "truncated": shown_outputs.truncated,
     }
-    if hidden := cleaner.hidden + shown.hidden:
-        made["hiddenCharactersRemoved"] = hidden
-    return made, shown.pictures
+    if hidden := cleaner.hidden + shown_outputs.hidden:
+        reading["hiddenCharactersRemoved"] = hidden
+    return reading, shown_outputs.pictures
 
 
-async def _ran(thinking: Thinking, call: Call, ran: Ran) -> Reply[NotebookRun]:
-    """A run as it stands, its pictures, and the truth about how it went."""
-    notebook, view = ran.notebook, ran.view
+async def _run_reply(thinking: Thinking, call: Call, started: StartedRun) -> Reply[NotebookRun]:
+    """The status of a run and of its cells, with their outputs and pictures."""
+    notebook, view = started.notebook, started.view
     pictures: list[Image] = []
     results: list[RunResult] = []
     for cell in view.cells:
-        kept = thinking.kept_places(cell.outputs)
+        stored_numbers = thinking.stored_numbers(cell.outputs)
         links = [
-            output_uri(notebook, cell.cell_id, kept[number]) if number in kept else ""
+            output_uri(notebook, cell.cell_id, stored_numbers[number]) if number in stored_numbers else ""
             for number in range(len(cell.outputs))
         ]
-        shown = await thinking.kernels.show(call, cell.outputs, OUTPUT_CHARACTERS, MAX_PICTURES - len(pictures), links)
-        pictures += shown.pictures
-        results.append({**_ran_cell(cell), "outputs": shown.outputs, "truncated": shown.truncated})
+        room = MAX_PICTURES - len(pictures)
+        shown_outputs = await thinking.kernels.show(call, cell.outputs, OUTPUT_CHARACTERS, room, links)
+        pictures += shown_outputs.pictures
+        results.append({**_ran_cell(cell), "outputs": shown_outputs.outputs, "truncated": shown_outputs.truncated})
     uri = f"{notebook.uri}/executions/{view.id}"
     standing: RunStanding = {
-        **_about(thinking, call, notebook),
+        **_state(thinking, call, notebook),
         "executionId": view.id,
         "executionUri": uri,
         "status": view.status.value,
     }
-    if ran.skipped:
-        standing["skipped"] = ran.skipped
-    if ran.notes:
-        standing["notes"] = ran.notes
+    if started.skipped:
+        standing["skipped"] = started.skipped
+    if started.notes:
+        standing["notes"] = started.notes
     if not view.status.ended:
         standing["next"] = f"still running: read {uri}, or get_execution; cancel_execution stops it"
-    data: NotebookRun = {**standing, "results": results}
-    return Reply(data, (DataAsText(), *pictures) if pictures else None, failed=view.failed)
+    reply: NotebookRun = {**standing, "results": results}
+    return Reply(reply, (DataAsText(), *pictures) if pictures else None, failed=view.failed)
 
 
 def _ran_cell(outcome: CellOutcome) -> RanCell:
-    told: OutcomeRecord = Cleaner().json(outcome_json(outcome))
-    made: RanCell = {"cellId": told["cellId"], "status": told["status"]}
-    if told["executionCount"] is not None:
-        made["executionCount"] = told["executionCount"]
-    if told["durationMs"] is not None:
-        made["durationMs"] = told["durationMs"]
-    if "error" in told:
-        made["error"] = told["error"]
-    if "notes" in told:
-        made["notes"] = told["notes"]
-    return made
+    record: OutcomeRecord = Cleaner().json(outcome_json(outcome))
+    ran_cell: RanCell = {"cellId": record["cellId"], "status": record["status"]}
+    if record["executionCount"] is not None:
+        ran_cell["executionCount"] = record["executionCount"]
+    if record["durationMs"] is not None:
+        ran_cell["durationMs"] = record["durationMs"]
+    if "error" in record:
+        ran_cell["error"] = record["error"]
+    if "notes" in record:
+        ran_cell["notes"] = record["notes"]
+    return ran_cell
 
 
 def thinking_toolset(thinking: Thinking) -> Toolset:

@@ -1,4 +1,4 @@
-"""Notebooks off one shelf and onto another."""
+"""Reads notebooks from one shelf and writes them to another."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,20 +16,20 @@ ADDRESSES = {"export_notebook": ("source",), "import_notebook": ("source", "into
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """All shelves of a workspace. What an address means is for the shelf to say that has it."""
+    """All shelves of a workspace. The shelf that has an address decides what it means."""
 
     shelves: Sequence[Shelf]
     conversions: Conversions
 
     async def read(self, call: Call, source: str, format_name: str | None = None) -> Taken:
-        """The notebook that a caller names. `format_name` is for a file whose name does not tell."""
+        """The notebook that a caller names. `format_name` is for a file whose name does not tell its format."""
         return await self._shelf(source).read(call, source, format_name)
 
     async def write(self, call: Call, into: str, notebook: Notebook, *, over: bool) -> Put:
-        """Write the notebook there. Without `over`, Conflict if there is something already."""
+        """Write the notebook to an address. Without `over`, Conflict if there is something already."""
         shelf = self._shelf(into)
         if not shelf.takes(into):
-            others = ", ".join(one.shape for one in self.shelves if one.example)
+            others = ", ".join(other.shape for other in self.shelves if other.example)
             raise InvalidArgument(
                 f"{into[:80]!a} is no place to write to",
                 hint=f"notebook:// makes a new thinking notebook; else {others}, each as a whole",

@@ -14,7 +14,7 @@ PAGE_SHRINKS = 0.8
 
 
 def cleaned(notebook: Notebook) -> tuple[Notebook, list[str]]:
-    """The notebook as a model may read it, and a word if that is not the notebook itself."""
+    """The notebook as a model may read it, and a note if cells differ from the original."""
     cleaner = Cleaner()
     cells = tuple(
         replace(
@@ -27,22 +27,22 @@ def cleaned(notebook: Notebook) -> tuple[Notebook, list[str]]:
         )
         for cell in notebook.cells
     )
-    shown = Notebook(
+    cleaned_notebook = Notebook(
         cleaner.text(notebook.title), cleaner.text(notebook.language), cells, cleaner.json(dict(notebook.metadata))
     )
     changed = sum(1 for old, new in zip(notebook.cells, cells, strict=True) if old != new)
     if not changed:
-        return shown, []
+        return cleaned_notebook, []
     hidden = f" ({counted(cleaner.hidden, 'hidden character')})" if cleaner.hidden else ""
-    word = (
+    note = (
         f"terminal colours, control and invisible characters of {counted(changed, 'cell')} are not in this text{hidden}; "
         "import_notebook keeps them"
     )
-    return shown, [word]
+    return cleaned_notebook, [note]
 
 
 def page(text: str, offset: int, tokens: int) -> tuple[str, int | None]:
-    """As much of the text as fits, from a place on; and where the next page begins, if there is one."""
+    """As much of the text as fits, from `offset` on, and where the next page begins, if there is one."""
     if offset > len(text):
         raise InvalidArgument(
             f"there is no position {offset}: the text has {len(text)} characters",

@@ -1,6 +1,6 @@
-"""The pair of tools that takes anything like a notebook to anything else: one that reads, one that writes.
+"""The two tools that convert anything like a notebook into anything else: one reads, the other writes.
 
-Two, because what a token may do follows from a tool's effect: who may only read can have any notebook as text, and writes nothing.
+They are two because a token's scope follows from a tool's effect: with a token that may only read, any notebook can be had as text.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from cellwright.thinking.outputs import Cleaner
 
 DEFAULT_PAGE = 4_000
 BESIDES = 2_000
-"""Tokens for what a reply says besides the text."""
+"""Tokens of a reply besides the text."""
 SPARE = 100
 LONGEST_TITLE = 200
 
@@ -35,7 +35,7 @@ Source = Annotated[
 
 
 class ExportAbout(TypedDict):
-    """What is said about a notebook as text, on every page of it."""
+    """What every page of a notebook's text says about the notebook."""
 
     source: str
     format: Format
@@ -72,26 +72,26 @@ async def export_notebook(
     max_tokens: Annotated[int, Field(ge=100, le=MAX_TOKENS - BESIDES)] = DEFAULT_PAGE,
 ) -> Reply[ExportPage]:
     """A notebook, pad or thinking notebook as text in any format, in pages. `losses` says what the format cannot hold."""
-    taken = await exchange.read(call, source)
-    shown, hidden = await asyncio.to_thread(cleaned, taken.notebook)
-    made = await exchange.conversions.write(shown, to, call.principal.id)
+    original = await exchange.read(call, source)
+    notebook, notes = await asyncio.to_thread(cleaned, original.notebook)
+    converted = await exchange.conversions.write(notebook, to, call.principal.id)
 
     def work() -> ExportPage:
         about: ExportAbout = {
-            "source": taken.uri,
+            "source": original.uri,
             "format": to,
-            "mimeType": made.mime_type,
-            "title": shown.title[:LONGEST_TITLE],
-            "cells": len(shown.cells),
-            "losses": [*taken.losses, *hidden, *made.losses],
-            "revision": revision_of(made.text),
-            "characters": len(made.text),
+            "mimeType": converted.mime_type,
+            "title": notebook.title[:LONGEST_TITLE],
+            "cells": len(notebook.cells),
+            "losses": [*original.losses, *notes, *converted.losses],
+            "revision": revision_of(converted.text),
+            "characters": len(converted.text),
         }
-        # Where much is to be said besides, the page is shorter: cut to the budget, it would lose what no page has.
-        said = json.dumps(about, ensure_ascii=False, separators=(",", ":"))
-        more_besides = max(estimate_tokens(said) - BESIDES + SPARE, 0)
-        part, following = page(made.text, offset, max(max_tokens - more_besides, 1))
-        return {**about, "next": following, "text": part}
+        # If `about` is long, the page is made shorter. Otherwise the reply would be cut, and that text would be on no page.
+        about_text = json.dumps(about, ensure_ascii=False, separators=(",", ":"))
+        excess = max(estimate_tokens(about_text) - BESIDES + SPARE, 0)
+        text, next_offset = page(converted.text, offset, max(max_tokens - excess, 1))
+        return {**about, "next": next_offset, "text": text}
 
     return Reply(await asyncio.to_thread(work), max_tokens=max_tokens + BESIDES)
 
@@ -108,29 +108,30 @@ async def import_notebook(
     overwrite: bool = False,
 ) -> ImportedThing:
     """Write a notebook, pad, thinking notebook or text to a place, as that place keeps it. `losses` says what it cannot hold."""
-    notebook, lost = await _given(exchange, call, source, content, format)
+    notebook, losses = await _notebook_to_import(exchange, call, source, content, format)
     put = await exchange.write(call, into, notebook, over=overwrite)
     return {
         "path": put.path,
         "uri": put.uri,
         "title": Cleaner().text(notebook.title)[:LONGEST_TITLE],
         "cells": len(notebook.cells),
-        "losses": [*lost, *put.losses],
+        "losses": [*losses, *put.losses],
         "notes": list(put.notes),
     }
 
 
-async def _given(
+async def _notebook_to_import(
     exchange: Exchange, call: Call, source: str | None, content: str | None, format_name: str | None
 ) -> tuple[Notebook, list[str]]:
+    """The notebook from the source or the content, and what of it was lost."""
     if (source is None) == (content is None):
         raise InvalidArgument("give either source or content", hint="source names a notebook, content is one as text")
     if content is not None:
         form = format_name or format_within(content)
         notebook = await exchange.conversions.read(content, form, call.principal.id)
         return notebook, await asyncio.to_thread(not_in_notebook, notebook, content, form)
-    taken = await exchange.read(call, source or "", format_name)
-    return taken.notebook, list(taken.losses)
+    original = await exchange.read(call, source or "", format_name)
+    return original.notebook, list(original.losses)
 
 
 def exchange_toolset(exchange: Exchange) -> Toolset:

@@ -26,7 +26,7 @@ class Connector:
         scheme, separator, _ = uri.partition("://")
         if not separator:
             raise InvalidUri(f"{uri[:200]!r} is not an id of a result", hint="take the id as search gave it")
-        provider = next((one for one in self.resources() if one.scheme == scheme), None)
+        provider = next((resources for resources in self.resources() if resources.scheme == scheme), None)
         if provider is None:
             raise NotFound(f"no resource {uri[:200]}", hint="take the id as search gave it")
         return await provider.read(call, uri)
@@ -50,7 +50,7 @@ class FetchedText(ConnectorHit):
 async def search(connector: Connector, call: Call, query: Question) -> ConnectorHits:
     """Search everything in this workspace: notebooks, files, your pads and thinking notebooks, discoveries."""
     answer = await connector.finder.search(call, query, (), RESULTS)
-    return {"results": [{"id": one.whole, "title": one.title, "url": one.whole} for one in answer.results]}
+    return {"results": [{"id": hit.whole, "title": hit.title, "url": hit.whole} for hit in answer.results]}
 
 
 async def fetch(connector: Connector, call: Call, id: str) -> FetchedText:  # noqa: A002 - the name that clients give

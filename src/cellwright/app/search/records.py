@@ -1,4 +1,4 @@
-"""What of a collection is in the index: written in the transaction that changes the index, so the two cannot differ."""
+"""Records which places of a collection are in the index, in the transaction that changes the index, so that the two cannot differ."""
 
 import json
 from collections.abc import Sequence
@@ -13,33 +13,34 @@ MOST_FORGOTTEN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """The marks of what is in the index, by kind and id."""
+class Indexed:
+    """The places of a tenant that are in the index."""
 
     marks: dict[tuple[str, str], str]
+    """By kind and id."""
     oldest: float | None
-    """When the first of them was last looked at."""
+    """The earliest time at which one of them was last seen."""
     some_unseen: bool
-    """Whether anybody has something that was not looked at since the time that was given."""
+    """Whether anybody has a place that was not seen since the time in question."""
 
 
-def read_known(tx: Transaction, tenant: str, kinds: Sequence[PlaceKind], unseen_since: float) -> Known:
+def read_indexed(tx: Transaction, tenant: str, kinds: Sequence[PlaceKind], unseen_since: float) -> Indexed:
     rows = tx.rows(
-        f"SELECT kind, thing, stamp, seen FROM finding_things WHERE tenant = ? AND kind IN ({_marks(kinds)})",  # noqa: S608
+        f"SELECT kind, thing, stamp, seen FROM finding_things WHERE tenant = ? AND kind IN ({_placeholders(kinds)})",  # noqa: S608
         *(tenant, *kinds),
     )
-    marks = {(str(kind), str(thing)): str(mark) for kind, thing, mark, _ in rows}
+    marks = {(str(kind), str(place_id)): str(mark) for kind, place_id, mark, _ in rows}
     unseen = tx.row(
-        f"SELECT 1 FROM finding_things WHERE kind IN ({_marks(kinds)}) AND seen < ? LIMIT 1",  # noqa: S608
+        f"SELECT 1 FROM finding_things WHERE kind IN ({_placeholders(kinds)}) AND seen < ? LIMIT 1",  # noqa: S608
         *(*kinds, unseen_since),
     )
-    return Known(marks, min((cast("float", row[3]) for row in rows), default=None), unseen is not None)
+    return Indexed(marks, min((cast("float", row[3]) for row in rows), default=None), unseen is not None)
 
 
 def write_entries(
     tx: Transaction, index: SearchIndex, tenant: str, place: Place, entries: Sequence[Entry], now: float
 ) -> None:
-    """Replace what the index has of a place. Parts that stayed as they were keep their vectors."""
+    """Replace the entries of a place in the index. Parts that did not change keep their vectors."""
     row = tx.row(
         "SELECT parts FROM finding_things WHERE tenant = ? AND kind = ? AND thing = ?", tenant, place.kind, place.id
     )
@@ -55,28 +56,29 @@ def write_entries(
     )
 
 
-def forget(tx: Transaction, index: SearchIndex, tenant: str, things: Sequence[tuple[str, str]]) -> None:
-    for kind, thing in things:
-        index.remove(tx, tenant, kind, thing)
-        tx.run("DELETE FROM finding_things WHERE tenant = ? AND kind = ? AND thing = ?", tenant, kind, thing)
+def forget(tx: Transaction, index: SearchIndex, tenant: str, places: Sequence[tuple[str, str]]) -> None:
+    """Remove places, by kind and id, from the index."""
+    for kind, place_id in places:
+        index.remove(tx, tenant, kind, place_id)
+        tx.run("DELETE FROM finding_things WHERE tenant = ? AND kind = ? AND thing = ?", tenant, kind, place_id)
 
 
 def note_seen(tx: Transaction, tenant: str, kinds: Sequence[PlaceKind], now: float) -> None:
     tx.run(
-        f"UPDATE finding_things SET seen = ? WHERE tenant = ? AND kind IN ({_marks(kinds)})",  # noqa: S608
+        f"UPDATE finding_things SET seen = ? WHERE tenant = ? AND kind IN ({_placeholders(kinds)})",  # noqa: S608
         *(now, tenant, *kinds),
     )
 
 
 def forget_unseen(tx: Transaction, index: SearchIndex, kinds: Sequence[PlaceKind], before: float) -> None:
-    """Forget what nobody has looked at for long: its owner may never come again."""
+    """Forget places that were not seen since `before`: their owner may never come again."""
     rows = tx.rows(
-        f"SELECT tenant, kind, thing FROM finding_things WHERE kind IN ({_marks(kinds)}) AND seen < ? LIMIT ?",  # noqa: S608
+        f"SELECT tenant, kind, thing FROM finding_things WHERE kind IN ({_placeholders(kinds)}) AND seen < ? LIMIT ?",  # noqa: S608
         *(*kinds, before, MOST_FORGOTTEN),
     )
-    for tenant, kind, thing in rows:
-        forget(tx, index, str(tenant), [(str(kind), str(thing))])
+    for tenant, kind, place_id in rows:
+        forget(tx, index, str(tenant), [(str(kind), str(place_id))])
 
 
-def _marks(values: Sequence[object]) -> str:
+def _placeholders(values: Sequence[object]) -> str:
     return ", ".join("?" * len(values))

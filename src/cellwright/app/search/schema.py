@@ -1,4 +1,4 @@
-"""The table of what the background has put into the search index, so that only what changed is read again."""
+"""The table of the places that were put into the search index, so that only those that changed are read again."""
 
 from cellwright.storage.migrations import Migration
 

@@ -1,4 +1,4 @@
-"""Notebooks and files as pieces of text that can be found: a piece for each cell, or for some lines."""
+"""Notebooks and files as pieces of text for the search index: a piece for each cell, or for some lines."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,14 +14,14 @@ from cellwright.storage.search.port import Entry, Key
 MOST_CELLS = 400
 LONGEST_CELL = 4_000
 LONGEST_OUTPUTS = 1_000
-"""Of a cell: what it printed is found by its beginning."""
+"""Characters of a cell's outputs that are indexed, from their beginning."""
 LONGEST_OUTLINE = 1_000
 PIECE = 1_200
-"""Characters of a file that are found together: about what the model reads of a text."""
+"""Characters of a file that are indexed together: about as much as the model reads of a text."""
 MOST_PIECES = 50
 LONGEST_FILE = 2 * MOST_PIECES * PIECE
 MOST_PIECES_OF_DATA = 2
-"""Of a table or a log the beginning says what it is."""
+"""Pieces of a table or a log that are indexed: its beginning says what it is."""
 DATA = frozenset(
     {"csv", "tsv", "json", "jsonl", "ndjson", "geojson", "log", "svg", "xml", "lock", "map", "sql", "po", "html", "htm"}
 )
@@ -31,7 +31,7 @@ _HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
 
 
 def entries_of(tenant: str, reading: Reading) -> list[Entry]:
-    """What of a place goes into the index."""
+    """The entries of a place in the index."""
     match reading.content:
         case None:
             return []
@@ -45,10 +45,10 @@ def entries_of(tenant: str, reading: Reading) -> list[Entry]:
 
 
 def notebook_entries(tenant: str, place: Place, title: str, notebook: Notebook, namespace: str = "") -> list[Entry]:
-    """A notebook as a whole, by its headings, and each of its cells with what it printed."""
-    outline = "\n".join(heading for cell in notebook.cells for heading in _headings(cell))
-    shown = clean(outline[:LONGEST_OUTLINE]).text
-    whole = Entry(Key(tenant, place.kind, place.id), shown, title, namespace)
+    """An entry for the whole notebook, with its headings, and one for each cell, with its outputs."""
+    prose = (cell.source for cell in notebook.cells if cell.kind is Kind.MARKDOWN)
+    outline = "\n".join(heading for source in prose for heading in _HEADING.findall(source))
+    whole = Entry(Key(tenant, place.kind, place.id), clean(outline[:LONGEST_OUTLINE]).text, title, namespace)
     cells = [
         Entry(Key(tenant, place.kind, place.id, part), text, title, namespace, (), _language(cell, notebook))
         for part, cell in _parts(notebook.cells[:MOST_CELLS])
@@ -58,16 +58,12 @@ def notebook_entries(tenant: str, place: Place, title: str, notebook: Notebook, 
 
 
 def _parts(cells: Sequence[Cell]) -> Iterator[tuple[str, Cell]]:
-    """Each cell by its id, as far as that names one cell; else by its number."""
-    seen: set[str] = set()
+    """Each cell by its id, if that is valid and unique; else by its number."""
+    used_parts: set[str] = set()
     for number, cell in enumerate(cells):
-        part = cell.id if _CELL_ID.fullmatch(cell.id) and cell.id not in seen else f"#{number}"
-        seen.add(part)
+        part = cell.id if _CELL_ID.fullmatch(cell.id) and cell.id not in used_parts else f"#{number}"
+        used_parts.add(part)
         yield part, cell
-
-
-def _headings(cell: Cell) -> list[str]:
-    return _HEADING.findall(cell.source) if cell.kind is Kind.MARKDOWN else []
 
 
 def _language(cell: Cell, notebook: Notebook) -> str:
@@ -75,8 +71,8 @@ def _language(cell: Cell, notebook: Notebook) -> str:
 
 
 def _cell_text(cell: Cell) -> str:
-    printed = "\n".join(text for output in cell.outputs for text in _output_texts(output))[:LONGEST_OUTPUTS]
-    return clean(f"{cell.source[:LONGEST_CELL]}\n{printed}").text.strip()
+    output_text = "\n".join(text for output in cell.outputs for text in _output_texts(output))[:LONGEST_OUTPUTS]
+    return clean(f"{cell.source[:LONGEST_CELL]}\n{output_text}").text.strip()
 
 
 def _output_texts(output: Mapping[str, Any]) -> list[str]:
@@ -99,7 +95,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def file_entries(tenant: str, place: Place, text: str) -> list[Entry]:
-    """A file in pieces, each by the line it begins with."""
+    """An entry for each piece of a file, named by its first line."""
     ending = extension(place.id)
     language = "md" if ending in PROSE or not ending else language_of_file(place.id)
     most = MOST_PIECES_OF_DATA if ending in DATA else MOST_PIECES
@@ -110,23 +106,23 @@ def file_entries(tenant: str, place: Place, text: str) -> list[Entry]:
 
 
 def pieces(text: str, most: int) -> list[tuple[int, str]]:
-    """The text in pieces of whole lines, at most so many, each with the number of its first line; ended early by a blank line."""
-    found: list[tuple[int, str]] = []
-    begun, size, lines = 1, 0, list[str]()
+    """At most `most` pieces of whole lines, each with the number of its first line. A blank line may end a piece early."""
+    numbered: list[tuple[int, str]] = []
+    first_line, size, lines = 1, 0, list[str]()
     for number, line in enumerate(text.split("\n"), 1):
         full = size + len(line) > PIECE or (not line.strip() and size > PIECE // 2)
         if full and lines:
-            _add(found, begun, lines)
-            begun, size, lines = number, 0, []
-            if len(found) >= most:
-                return found
+            _add_piece(numbered, first_line, lines)
+            first_line, size, lines = number, 0, []
+            if len(numbered) >= most:
+                return numbered
         lines.append(line[:LONGEST_CELL])
         size += len(line) + 1
-    _add(found, begun, lines)
-    return found
+    _add_piece(numbered, first_line, lines)
+    return numbered
 
 
-def _add(found: list[tuple[int, str]], begun: int, lines: Sequence[str]) -> None:
+def _add_piece(numbered: list[tuple[int, str]], first_line: int, lines: Sequence[str]) -> None:
     piece = "\n".join(lines).strip("\n")
     if piece.strip():
-        found.append((begun, piece))
+        numbered.append((first_line, piece))

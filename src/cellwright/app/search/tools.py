@@ -1,4 +1,4 @@
-"""search_workspace: everything by one search."""
+"""The tool search_workspace: one search over everything."""
 
 from typing import Annotated, NotRequired
 
@@ -32,7 +32,7 @@ class WorkspaceHit(HitPlace):
 
 
 class IndexingProgress(TypedDict):
-    """Why there may be more than was found."""
+    """How far indexing is, if the search could not cover everything yet."""
 
     done: int
     total: int
@@ -55,13 +55,16 @@ async def search_workspace(
 ) -> WorkspaceHits:
     """Search notebooks, files, your pads and thinking notebooks, and discoveries, by words and meaning. Read a result by its uri."""
     answer = await finder.search(call, query, kinds or (), limit)
-    told: WorkspaceHits = {"results": [_shown(one) for one in answer.results], "mode": answer.mode.value}
+    hits: WorkspaceHits = {
+        "results": [_workspace_hit(result) for result in answer.results],
+        "mode": answer.mode.value,
+    }
     if not answer.indexing.complete:
-        told["indexing"] = _progress(answer.indexing)
-    return told
+        hits["indexing"] = _indexing_progress(answer.indexing)
+    return hits
 
 
-def _shown(result: Result) -> WorkspaceHit:
+def _workspace_hit(result: Result) -> WorkspaceHit:
     place: HitPlace = {"kind": result.kind.value, "title": result.title, "uri": result.uri}
     if result.path is not None and result.path != result.title:
         place["path"] = result.path
@@ -72,13 +75,13 @@ def _shown(result: Result) -> WorkspaceHit:
     return {**place, "snippet": result.snippet, "score": result.score}
 
 
-def _progress(progress: Progress) -> IndexingProgress:
-    told: IndexingProgress = {"done": progress.done, "total": progress.total}
+def _indexing_progress(progress: Progress) -> IndexingProgress:
+    indexing: IndexingProgress = {"done": progress.done, "total": progress.total}
     if progress.left_out:
-        told["left_out"] = progress.left_out
+        indexing["left_out"] = progress.left_out
     if progress.problems:
-        told["problems"] = list(progress.problems)
-    return told
+        indexing["problems"] = list(progress.problems)
+    return indexing
 
 
 def finding_toolset(finder: Finder) -> Toolset:

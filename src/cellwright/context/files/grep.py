@@ -1,7 +1,7 @@
-"""Searching the project's files by a regular expression, in time that grows with the text and never with the expression.
+"""Searches the project's files by a regular expression, in time that grows with the text and never with the expression.
 
-The engine is RE2: no backtracking, so no expression can hang it. What git ignores, binary files, files that hold secrets and links are
-not searched; of a very long file only the beginning is. The search ends at its deadline with what was found so far.
+The engine is RE2, which does not backtrack, so no expression can hang it. Files that git ignores, binary files, files that hold secrets
+and links are not searched; of a very long file only the beginning is. At its deadline the search ends with what it has found so far.
 """
 
 import os
@@ -26,14 +26,14 @@ BINARY_LOOK = 1_024
 PROGRAM_MEMORY = 8 << 20
 BATCH_BYTES = 1 << 20
 BATCH_FILES = 1_000
-"""Small files: a search that has enough in the first of them need not read all others."""
+"""The most files of a batch. A search that finds enough in small files need not read all others."""
 NEWLINE = ord("\n")
 LINES = b"(?m)"
-"""Lines, not the file, have a beginning and an end."""
+"""With this flag `^` and `$` match at the ends of lines, not of the file."""
 OF_THE_WHOLE_TEXT = (b"\\A", b"\\z", b"(?")
 
 
-class _Found(Protocol):
+class _Span(Protocol):
     def start(self) -> int: ...
     def end(self) -> int: ...
 
@@ -43,7 +43,7 @@ class Expression(Protocol):
 
     @property
     def pattern(self) -> bytes: ...
-    def search(self, text: bytes | memoryview, pos: int = 0) -> _Found | None: ...
+    def search(self, text: bytes | memoryview, pos: int = 0) -> _Span | None: ...
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Matches:
-    """`truncated` says that there are more; `timed_out` that not every file was looked at."""
+    """`truncated` says that there are more; `timed_out` that not every file was searched."""
 
     matches: list[Match]
     files_searched: int
@@ -69,7 +69,7 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class GrepWanted:
-    """What is looked for."""
+    """What is searched for."""
 
     expression: Expression
     file_pattern: str = ""
@@ -78,7 +78,7 @@ class GrepWanted:
 
     @property
     def by_batch(self) -> bool:
-        """Whether the expression means the same in a file and in several files one after the other: no end of the text, no flags."""
+        """Whether the expression matches the same in one file as in several joined: it has no anchors of the whole text and no flags."""
         return not any(mark in self.expression.pattern.removeprefix(LINES) for mark in OF_THE_WHOLE_TEXT)
 
 
@@ -105,24 +105,24 @@ def compiled(pattern: str, *, case_sensitive: bool) -> Expression:
     try:
         return cast("Expression", engine.compile(LINES + pattern.encode(), options))
     except (engine.error, UnicodeEncodeError) as error:
-        said = error.args[0] if error.args else error
-        why = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        message = error.args[0] if error.args else error
+        why = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
         raise InvalidArgument(
             f"the pattern is not an expression that can be used: {why}",
             hint="RE2 has no look-around and no back-references; escape special characters with a backslash",
         ) from error
 
 
-def grep(root: Root, wanted: GrepWanted, seconds: float) -> Matches:
+def grep(root: Root, query: GrepWanted, seconds: float) -> Matches:
     """Search every file, in the order of the walk. Blocks: call it off the event loop."""
     end = time.monotonic() + seconds
     matches: list[Match] = []
     searched = 0
-    for batch in _batches(root, wanted.file_pattern, end):
+    for batch in _batches(root, query.file_pattern, end):
         searched += batch.files
-        matches += _search(batch, wanted, wanted.limit + 1 - len(matches))
-        if len(matches) > wanted.limit:
-            return Matches(matches[: wanted.limit], searched, truncated=True)
+        matches += _search(batch, query, query.limit + 1 - len(matches))
+        if len(matches) > query.limit:
+            return Matches(matches[: query.limit], searched, truncated=True)
         if time.monotonic() >= end:
             return Matches(matches, searched, timed_out=True)
     return Matches(matches, searched)
@@ -135,38 +135,38 @@ def readable_folders(root: Root) -> Iterator[Folder]:
 
 @dataclass
 class _Batch:
-    """Text files one after the other in one room, a line end between them: most batches fit an expression nowhere.
+    """Text files one after the other in one buffer, with a line end between them.
 
-    One look at a megabyte costs much less than a look at each of its files.
+    Most batches match nowhere, and one search of a megabyte costs much less than a search of each of its files.
     """
 
-    room: bytearray
+    buffer: bytearray
     paths: list[str] = field(default_factory=list[str])
     starts: list[int] = field(default_factory=list[int])
     end: int = 0
     files: int = 0
-    """How many were read, those that are not text as well."""
+    """How many files were read, including those that are not text."""
 
     def add(self, path: str, size: int) -> None:
-        """Keep what was just read at the end, if it is text."""
-        if size < 0 or self.room.find(0, self.end, self.end + min(size, BINARY_LOOK)) >= 0:
+        """Add the file that was just read to the end of the buffer, if it is text."""
+        if size < 0 or self.buffer.find(0, self.end, self.end + min(size, BINARY_LOOK)) >= 0:
             return
         self.paths.append(path)
         self.starts.append(self.end)
         self.end += size + 1
-        self.room[self.end - 1] = NEWLINE
+        self.buffer[self.end - 1] = NEWLINE
 
     def file(self, number: int) -> bytes:
         stop = self.starts[number + 1] if number + 1 < len(self.starts) else self.end
-        return bytes(memoryview(self.room)[self.starts[number] : stop - 1])
+        return bytes(memoryview(self.buffer)[self.starts[number] : stop - 1])
 
 
 def _batches(root: Root, file_pattern: str, end: float) -> Iterator[_Batch]:
-    """Until all files are read, or time is up: no file may fit in a hundred thousand folders."""
-    fits = path_filter(file_pattern)
-    room = bytearray(BATCH_BYTES + LARGEST_SEARCHED + 1)
-    view = memoryview(room)
-    batch = _Batch(room)
+    """Batches until all files are read or time is up. Time is checked in each folder, because a glob may match no file in any of them."""
+    matches_glob = path_filter(file_pattern)
+    buffer = bytearray(BATCH_BYTES + LARGEST_SEARCHED + 1)
+    view = memoryview(buffer)
+    batch = _Batch(buffer)
     with ManyFiles(os.path.realpath(root.folder), root.reach) as files:
         for folder in readable_folders(root):
             if time.monotonic() >= end:
@@ -174,7 +174,7 @@ def _batches(root: Root, file_pattern: str, end: float) -> Iterator[_Batch]:
             prefix = folder.prefix
             for entry in folder.files:
                 path = prefix + entry.name
-                if not fits(path):
+                if not matches_glob(path):
                     continue
                 batch.files += 1
                 batch.add(
@@ -182,31 +182,31 @@ def _batches(root: Root, file_pattern: str, end: float) -> Iterator[_Batch]:
                 )
                 if batch.end >= BATCH_BYTES or batch.files >= BATCH_FILES:
                     yield batch
-                    batch = _Batch(room)
+                    batch = _Batch(buffer)
     yield batch
 
 
-def _search(batch: _Batch, wanted: GrepWanted, most: int) -> list[Match]:
+def _search(batch: _Batch, query: GrepWanted, most: int) -> list[Match]:
     """The matching lines of a batch, file by file."""
-    found: list[Match] = []
-    if not wanted.by_batch:
+    matches: list[Match] = []
+    if not query.by_batch:
         for number in range(len(batch.paths)):
-            found += _matching_lines(batch, number, wanted, most - len(found))
-        return found
-    text = memoryview(batch.room)[: batch.end]
+            matches += _matching_lines(batch, number, query, most - len(matches))
+        return matches
+    text = memoryview(batch.buffer)[: batch.end]
     position = 0
-    while len(found) < most and batch.paths and (first := wanted.expression.search(text, position)) is not None:
-        # Nothing before it can fit. The file itself decides: what was found may reach over its end.
-        number = bisect_right(batch.starts, first.start()) - 1
-        found += _matching_lines(batch, number, wanted, most - len(found))
+    while len(matches) < most and batch.paths and (span := query.expression.search(text, position)) is not None:
+        # Nothing before the span matches. The file is searched by itself, because the span may reach over its end.
+        number = bisect_right(batch.starts, span.start()) - 1
+        matches += _matching_lines(batch, number, query, most - len(matches))
         if number + 1 == len(batch.starts):
             break
         position = batch.starts[number + 1]
-    return found
+    return matches
 
 
 def path_filter(file_pattern: str) -> Callable[[str], bool]:
-    """Which paths a glob means: `*.py` any name, `src/**/*.ts` a path, `{a,b}` either."""
+    """Whether a path matches a glob: `*.py` matches any name, `src/**/*.ts` a path, `{a,b}` either."""
     if not file_pattern:
         return lambda _path: True
     if len(file_pattern) > LONGEST_PATTERN:
@@ -231,22 +231,22 @@ _WILD = re.compile(r"\*\*/|\*+|\[[!^]?\]?[^\]]*\]|.", re.DOTALL)
 
 
 def _glob(pattern: str) -> str:
-    """A glob as an expression for the linear-time engine: `**/` in numbers would keep any other one busy for ever."""
+    """A glob as an expression for the linear-time engine. Many `**/` would keep any other engine busy for ever."""
     braces = {"{": "(?:", "}": ")"} if pattern.count("{") == pattern.count("}") else {}
-    made: list[str] = []
+    parts: list[str] = []
     depth = 0
     for piece in _WILD.findall(pattern):
         depth += (piece == "{") - (piece == "}")
         if piece in braces:
-            made.append(braces[piece])
+            parts.append(braces[piece])
         elif piece == "," and braces and depth:
-            made.append("|")
+            parts.append("|")
         else:
-            made.append(_wild(piece))
-    return "".join(made)
+            parts.append(_piece_expression(piece))
+    return "".join(parts)
 
 
-def _wild(piece: str) -> str:
+def _piece_expression(piece: str) -> str:
     if piece == "**/":
         return "(?:.*/)?"
     if piece[0] == "*":
@@ -260,34 +260,34 @@ def _wild(piece: str) -> str:
     return re.escape(piece)
 
 
-def _matching_lines(batch: _Batch, number: int, wanted: GrepWanted, most: int) -> Iterator[Match]:
-    """Each matching line of a file once, `most` of them."""
+def _matching_lines(batch: _Batch, number: int, query: GrepWanted, most: int) -> Iterator[Match]:
+    """Each matching line of a file once, at most `most` of them."""
     path, data = batch.paths[number], batch.file(number)
-    first = wanted.expression.search(data)
-    if first is None:
+    span = query.expression.search(data)
+    if span is None:
         return
     lines = data.split(b"\n")
-    # What stands after the last line break is no line unless it has something in it.
+    # The text after the last line break counts as a line only if it is not empty.
     count = len(lines) if lines[-1] else len(lines) - 1
     line, start = 0, 0
     for _ in range(most):
-        while line < len(lines) - 1 and start + len(lines[line]) < first.start():
+        while line < len(lines) - 1 and start + len(lines[line]) < span.start():
             start += len(lines[line]) + 1
             line += 1
-        around = wanted.context_lines
+        around = query.context_lines
         yield Match(
             path,
             line + 1,
-            _shown(lines[line]),
-            [_shown(text) for text in lines[max(line - around, 0) : line]],
-            [_shown(text) for text in lines[line + 1 : min(line + 1 + around, count)]],
+            _line_text(lines[line]),
+            [_line_text(text) for text in lines[max(line - around, 0) : line]],
+            [_line_text(text) for text in lines[line + 1 : min(line + 1 + around, count)]],
         )
         position = start + len(lines[line]) + 1
-        if position > len(data) or (first := wanted.expression.search(data, position)) is None:
+        if position > len(data) or (span := query.expression.search(data, position)) is None:
             return
 
 
-def _shown(line: bytes) -> str:
+def _line_text(line: bytes) -> str:
     text = seen(line[: LONGEST_LINE * 4].removesuffix(b"\r").decode("utf-8", "replace")).text
     return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]}…"
 

@@ -1,7 +1,7 @@
-"""Files of the project: inside its root by construction, opened step by step so that nothing can be swapped in between.
+"""Opens files of the project, and nothing outside of its root, step by step so that nothing can be swapped in between.
 
-`..`, absolute paths, NUL and disguises of them are refused as text; links are resolved and must stay inside; then every folder on the
-way is opened without following links, so a link that is put there a moment later leads nowhere.
+`..`, absolute paths, NUL and disguises of them are refused as text. Links are resolved and must stay inside. Then every folder on the
+way is opened without following links, so that a link that is put there a moment later leads nowhere.
 """
 
 import errno
@@ -26,7 +26,7 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 def checked(text: str) -> str:
-    """A path as it may be given: relative, `/` between names."""
+    """A valid path: relative, with `/` between names. InvalidArgument for any other."""
     path = text.removeprefix("./")
     names = path.split("/")
     bad = len(path) > MAX_PATH or "\\" in path or not can_be_given(path) or _DRIVE.match(path) is not None
@@ -55,13 +55,13 @@ class Root:
     reach: Reach = BY_NAME
 
     def resolve(self, text: str) -> str:
-        """The path with links resolved; NotFound for what is not there, or not inside."""
-        given = checked(text)
+        """The path with links resolved. NotFound if nothing is there, InvalidArgument if it leads out of the project."""
+        path = checked(text)
         real_root = os.path.realpath(self.folder)
         try:
-            real = os.path.realpath(os.path.join(real_root, given))  # noqa: PTH118 - compared as text below
+            real = os.path.realpath(os.path.join(real_root, path))  # noqa: PTH118 - compared as text below
         except OSError as error:
-            # A link that was there a moment ago.
+            # A link was removed a moment ago.
             raise _refusal(text, error) from error
         if not Path(real).is_relative_to(real_root) or Path(real) == Path(real_root):
             raise InvalidArgument(
@@ -70,9 +70,9 @@ class Root:
         relative = os.path.relpath(real, real_root).replace(os.sep, "/")
         if not can_be_given(relative):
             raise Unreadable(
-                f"{_shown(text)} is a link to a file whose name cannot be given", hint="rename what it leads to"
+                f"{_printable(text)} is a link to a file whose name cannot be given", hint="rename what it leads to"
             )
-        self.reach.check(text, real, given, relative)
+        self.reach.check(text, real, path, relative)
         return relative
 
     @contextmanager
@@ -84,15 +84,17 @@ class Root:
         except OSError as error:
             raise _refusal(text, error) from error
         try:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise Unreadable(f"{_shown(text)} is not a file", hint="context_search and grep_codebase find files")
-            if found.st_size > largest:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 raise Unreadable(
-                    f"{_shown(text)} has {found.st_size:,} bytes, more than {largest:,}",
+                    f"{_printable(text)} is not a file", hint="context_search and grep_codebase find files"
+                )
+            if status.st_size > largest:
+                raise Unreadable(
+                    f"{_printable(text)} has {status.st_size:,} bytes, more than {largest:,}",
                     hint="grep_codebase looks into it",
                 )
-            yield Opened(relative, descriptor, found.st_size)
+            yield Opened(relative, descriptor, status.st_size)
         finally:
             os.close(descriptor)
 
@@ -119,8 +121,8 @@ class ManyFiles:
             self._below.close()
             self._below = None
 
-    def read_into(self, room: memoryview, folder: str, name: str) -> int:
-        """Read the beginning of a file, as far as there is room. How many bytes that were; -1 if it cannot be read."""
+    def read_into(self, buffer: memoryview, folder: str, name: str) -> int:
+        """Read the beginning of a file into the buffer. Returns how many bytes were read; -1 if the file cannot be read."""
         try:
             if self._below is None:
                 self._below = machine.beneath(self._root)
@@ -130,7 +132,7 @@ class ManyFiles:
         try:
             if self._reach.is_private_file(os.fstat(descriptor)):
                 return -1
-            return machine.read_into(descriptor, room)
+            return machine.read_into(descriptor, buffer)
         except OSError:
             return -1
         finally:
@@ -140,7 +142,7 @@ class ManyFiles:
 _PICTURES = re.compile(r"[\u2400-\u2426]")
 
 
-def _shown(path: str) -> str:
+def _printable(path: str) -> str:
     return on_one_line(path[:200])
 
 
@@ -149,5 +151,5 @@ def _refusal(text: str, error: OSError) -> NotFound | Unreadable:
         hint = "grep_codebase and context_search find files"
         if _PICTURES.search(text):
             hint = "a picture such as \u240a stands for a line break in the name: give the name as it is in `path` of a result"
-        return NotFound(f"no file {_shown(text)} in the project", hint=hint)
-    return Unreadable(f"{_shown(text)} cannot be read: {error.strerror}", hint="check its permissions")
+        return NotFound(f"no file {_printable(text)} in the project", hint=hint)
+    return Unreadable(f"{_printable(text)} cannot be read: {error.strerror}", hint="check its permissions")

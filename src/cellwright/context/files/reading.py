@@ -1,4 +1,4 @@
-"""Reading files of the project: text as a person would see it, notebooks as cells, with the files they import."""
+"""Reads files of the project: text as a person would see it, notebooks as cells, and the files that they import."""
 
 import json
 import os
@@ -38,12 +38,12 @@ PICTURES: Mapping[str, tuple[str, re.Pattern[bytes]]] = {
     "gif": ("image/gif", re.compile(rb"GIF8[79]a")),
     "webp": ("image/webp", re.compile(rb"RIFF.{4}WEBP", re.DOTALL)),
 }
-"""Pictures by the endings of their names: what they are, and how they begin."""
+"""The MIME type and the first bytes of pictures, by the endings of their names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture as it is on the disk. Nobody has looked into it beyond its first bytes."""
+    """A picture as it is on the disk. Only its first bytes are checked."""
 
     data: bytes
     mime_type: str
@@ -77,7 +77,7 @@ class FileText:
 def read_text(root: Root, path: str) -> tuple[str, str]:
     """The resolved path and the text of a file."""
     with root.open(path, LARGEST_FILE) as opened:
-        data = _all(opened.descriptor, opened.size)
+        data = _read_all(opened.descriptor, opened.size)
         if b"\0" in data[:BINARY_LOOK]:
             is_picture = is_named_as_picture(opened.path)
             hint = f"read it as {file_uri(opened.path)}" if is_picture else "it is a picture, an archive or a program"
@@ -100,16 +100,16 @@ def read_picture(root: Root, path: str) -> Picture | None:
                 f"{on_one_line(path[:200])} is a picture of {opened.size:,} bytes, more than {LARGEST_FILE:,}",
                 hint="make a smaller one of it in a kernel",
             )
-        data = _all(opened.descriptor, opened.size)
+        data = _read_all(opened.descriptor, opened.size)
         return Picture(data, mime_type) if beginning.match(data) else None
 
 
-def _all(descriptor: int, size: int) -> bytes:
+def _read_all(descriptor: int, size: int) -> bytes:
     parts: list[bytes] = []
-    left = size + 1
-    while left > 0 and (part := os.read(descriptor, left)):
+    remaining = size + 1
+    while remaining > 0 and (part := os.read(descriptor, remaining)):
         parts.append(part)
-        left -= len(part)
+        remaining -= len(part)
     return b"".join(parts)
 
 
@@ -121,7 +121,7 @@ def read_file(
     tokens: int = FILE_TOKENS,
     most_bytes: int = LARGEST_FILE,
 ) -> FileText:
-    """A file, or some of its lines, as far as `tokens` and `most_bytes` go."""
+    """A file, or some of its lines, within the limits of `tokens` and `most_bytes`."""
     real, raw = read_text(root, path)
     cleaned = seen(as_cells(raw) if real.endswith(".ipynb") else raw)
     lines = lines_of(cleaned.text)
@@ -132,31 +132,31 @@ def read_file(
             f"{on_one_line(path[:200])} has {counted(len(lines), 'line')}; {first} to {end or 'its end'} is not a part of it",
             hint="lines count from 1",
         )
-    shown = _fitting(lines[first - 1 : last], tokens, most_bytes)
-    stop = first - 1 + len(shown)
-    text = "\n".join(shown)
+    fitting = _fitting(lines[first - 1 : last], tokens, most_bytes)
+    stop = first - 1 + len(fitting)
+    text = "\n".join(fitting)
     return FileText(real, text, first, stop, len(lines), stop + 1 if stop < last else None, cleaned.hidden)
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines as searches and other programs count them: only a newline ends one."""
+    """Lines as searches and other programs count them: only a newline ends a line."""
     lines = text.split("\n")
     return lines if lines[-1] else lines[:-1]
 
 
 def _fitting(lines: list[str], tokens: int, most_bytes: int) -> list[str]:
-    """As many lines as the budget takes, at least one, and of a line that is longer than all of it the beginning."""
-    kept: list[str] = []
-    left, room = tokens, most_bytes
+    """As many lines as the budget takes, at least one. A first line that is longer than the whole budget is cut."""
+    fitting: list[str] = []
+    tokens_left, bytes_left = tokens, most_bytes
     for line in lines:
-        left -= estimate_tokens(line) + 1
-        room -= len(line.encode()) + 1
-        if (left < 0 or room < 0) and kept:
+        tokens_left -= estimate_tokens(line) + 1
+        bytes_left -= len(line.encode()) + 1
+        if (tokens_left < 0 or bytes_left < 0) and fitting:
             break
-        kept.append(line)
-    if kept and len(first := kept[0].encode()) > most_bytes:
-        kept[0] = first[: most_bytes - len(CUT.encode())].decode("utf-8", "ignore") + CUT
-    return kept
+        fitting.append(line)
+    if fitting and len(first := fitting[0].encode()) > most_bytes:
+        fitting[0] = first[: most_bytes - len(CUT.encode())].decode("utf-8", "ignore") + CUT
+    return fitting
 
 
 def as_cells(text: str) -> str:
@@ -173,7 +173,7 @@ def as_cells(text: str) -> str:
 
 
 def _without_outputs(text: str) -> str:
-    """They are the larger part of most notebooks, and nobody asked for them."""
+    """A notebook's JSON without outputs, which are the larger part of most notebooks."""
     notebook: object = json.loads(text)
     cells: object = cast("dict[str, object]", notebook).get("cells") if isinstance(notebook, dict) else None
     for cell in cast("list[object]", cells) if isinstance(cells, list) else ():
@@ -186,24 +186,24 @@ def dependencies(
     root: Root, imports: Imports, path: str, depth: int, tokens: int = DEPENDENCY_TOKENS
 ) -> list[Dependency]:
     """The files that a file imports, and what they import, breadth first, each once."""
-    found: list[Dependency] = []
-    seen = {path}
+    imported: list[Dependency] = []
+    visited = {path}
     level = [path]
-    for deep in range(1, min(depth, DEEPEST) + 1):
-        following: list[str] = []
+    for level_depth in range(1, min(depth, DEEPEST) + 1):
+        next_level: list[str] = []
         for importer in level:
-            for target in _imports(root, imports, importer):
-                if target in seen or len(found) >= MOST_DEPENDENCIES:
+            for target in _imported_paths(root, imports, importer):
+                if target in visited or len(imported) >= MOST_DEPENDENCIES:
                     continue
-                seen.add(target)
-                following.append(target)
-                found.append(Dependency(target, importer, deep, 0))
-        level = following
-    share = max(tokens // max(len(found), 1), 64)
-    return [_with_text(root, one, share) for one in found]
+                visited.add(target)
+                next_level.append(target)
+                imported.append(Dependency(target, importer, level_depth, 0))
+        level = next_level
+    share = max(tokens // max(len(imported), 1), 64)
+    return [_with_text(root, dependency, share) for dependency in imported]
 
 
-def _imports(root: Root, imports: Imports, path: str) -> list[str]:
+def _imported_paths(root: Root, imports: Imports, path: str) -> list[str]:
     try:
         real, text = read_text(root, path)
     except CellwrightError:
@@ -213,9 +213,9 @@ def _imports(root: Root, imports: Imports, path: str) -> list[str]:
     return imports.of(real, text)
 
 
-def _with_text(root: Root, one: Dependency, tokens: int) -> Dependency:
+def _with_text(root: Root, dependency: Dependency, tokens: int) -> Dependency:
     try:
-        shown = read_file(root, one.path, tokens=tokens)
+        file_text = read_file(root, dependency.path, tokens=tokens)
     except (SecretFile, Unreadable):
-        return one
-    return Dependency(one.path, one.imported_by, one.depth, shown.lines, shown.text)
+        return dependency
+    return Dependency(dependency.path, dependency.imported_by, dependency.depth, file_text.lines, file_text.text)

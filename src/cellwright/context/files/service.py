@@ -1,4 +1,4 @@
-"""The project's files for those who may read: read, searched, listed; never outside the root, never what holds secrets."""
+"""Lists, reads and searches the project's files: never outside of the root, and never files that hold secrets."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ GREP_SECONDS = 10.0
 PAGE_TOKENS = 20_000
 PAGE_BYTES = 100 << 10
 LAYOUT_SECONDS = 30.0
-"""How long a listing of the project's files is good enough for finding what a file imports."""
+"""How long a listing of the project's files is recent enough for finding what a file imports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ReadableFile:
     """Relative to the root, `/` between names."""
     size: int
     modified: int
-    """In nanoseconds since 1970: another time or another size means other contents."""
+    """In nanoseconds since 1970. A different time or size means different contents."""
 
 
 class ProjectFiles:
@@ -54,23 +54,19 @@ class ProjectFiles:
     def readable(self, largest: int = LARGEST_FILE) -> Iterator[ReadableFile]:
         """Files that may be read, in the order of their paths: not ignored by git, no links, no secrets, not too large.
 
-        For who indexes the whole workspace. Walks the disk as it goes: take it in slices, off the event loop. Whether a file is text is
-        known when it is read.
+        Walks the disk as it goes: consume it in slices, off the event loop. Only reading a file tells whether it is text.
         """
         for folder in readable_folders(self._root):
             for entry in folder.files:
                 try:
-                    found = entry.stat(follow_symlinks=False)
+                    status = entry.stat(follow_symlinks=False)
                 except OSError:
                     continue
-                if found.st_size <= largest:
-                    yield ReadableFile(f"{folder.prefix}{entry.name}", found.st_size, found.st_mtime_ns)
+                if status.st_size <= largest:
+                    yield ReadableFile(f"{folder.prefix}{entry.name}", status.st_size, status.st_mtime_ns)
 
     def text(self, path: str) -> str | None:
-        """The text of a file; None for one that is gone, not text, too large or not to be read.
-
-        For who indexes the whole workspace. Blocks: call it off the event loop.
-        """
+        """The text of a file; None if it is gone, not text, too large or not to be read. Blocks: call it off the event loop."""
         try:
             return read_text(self._root, path)[1]
         except CellwrightError:
@@ -86,21 +82,21 @@ class ProjectFiles:
 
     async def read(self, path: str, start: int | None = None, end: int | None = None, depth: int = 0) -> FileText:
         """A file of the project; with `depth` the files it imports as well."""
-        shown = await asyncio.to_thread(read_file, self._root, path, start, end)
+        file_text = await asyncio.to_thread(read_file, self._root, path, start, end)
         if not depth:
-            return shown
+            return file_text
         imports = await self._current_imports()
-        found = await asyncio.to_thread(dependencies, self._root, imports, shown.path, depth)
-        return replace(shown, dependencies=found)
+        imported = await asyncio.to_thread(dependencies, self._root, imports, file_text.path, depth)
+        return replace(file_text, dependencies=imported)
 
     async def page(self, path: str) -> str:
         """A whole file, for `context://file/{path}`."""
-        shown = await asyncio.to_thread(read_file, self._root, path, None, None, PAGE_TOKENS)
-        if shown.next is not None or len(shown.text.encode()) > PAGE_BYTES:
+        file_text = await asyncio.to_thread(read_file, self._root, path, None, None, PAGE_TOKENS)
+        if file_text.next is not None or len(file_text.text.encode()) > PAGE_BYTES:
             raise Unreadable(
                 f"{on_one_line(path[:200])} is too long to be read as a whole", hint="read_file reads a part of it"
             )
-        return shown.text
+        return file_text.text
 
     async def picture(self, path: str) -> Picture | None:
         """A picture, for `context://file/{path}`; None for any other file."""
@@ -114,8 +110,8 @@ class ProjectFiles:
         self, pattern: str, file_pattern: str, *, case_sensitive: bool, context_lines: int, limit: int
     ) -> Matches:
         """The lines that fit an expression."""
-        wanted = GrepWanted(compiled(pattern, case_sensitive=case_sensitive), file_pattern, context_lines, limit)
-        return await asyncio.to_thread(grep, self._root, wanted, GREP_SECONDS)
+        query = GrepWanted(compiled(pattern, case_sensitive=case_sensitive), file_pattern, context_lines, limit)
+        return await asyncio.to_thread(grep, self._root, query, GREP_SECONDS)
 
     async def _current_imports(self) -> Imports:
         now = time.monotonic()

@@ -1,6 +1,6 @@
-"""Changes of `project.yaml`: what a scan found, and what was discovered, put in beside what a person wrote.
+"""Changes of `project.yaml`: adds what a scan found, and what was discovered, to what a person wrote.
 
-What stands in the file stays: a scan fills what is empty, replaces only what an earlier scan wrote unchanged, and never removes.
+What the file says stays: a scan fills what is empty, and never removes or replaces anything.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,21 +16,21 @@ HEADER = "What cellwright and its agents know of this project. Edit freely: comm
 
 
 def _child(parent: YamlMap, key: str) -> YamlMap:
-    found: object = cast("Any", parent).get(key)
-    if isinstance(found, CommentedMap):
-        return found
-    made = CommentedMap()
-    cast("Any", parent)[quoted(key)] = made
-    return made
+    child: object = cast("Any", parent).get(key)
+    if isinstance(child, CommentedMap):
+        return child
+    new_child = CommentedMap()
+    cast("Any", parent)[quoted(key)] = new_child
+    return new_child
 
 
 def _children(parent: YamlMap, key: str) -> CommentedSeq:
-    found: object = cast("Any", parent).get(key)
-    if isinstance(found, CommentedSeq):
-        return found
-    made = CommentedSeq()
-    cast("Any", parent)[key] = made
-    return made
+    children: object = cast("Any", parent).get(key)
+    if isinstance(children, CommentedSeq):
+        return children
+    new_children = CommentedSeq()
+    cast("Any", parent)[key] = new_children
+    return new_children
 
 
 def _fill(parent: YamlMap, key: str, value: str) -> bool:
@@ -42,34 +42,34 @@ def _fill(parent: YamlMap, key: str, value: str) -> bool:
 
 
 def _add_texts(parent: YamlMap, key: str, values: Iterable[str]) -> bool:
-    present = {str(one).casefold() for one in cast("Any", parent).get(key) or ()}
-    wanted = [value for value in values if value.casefold() not in present]
-    for value in wanted:
+    present = {str(text).casefold() for text in cast("Any", parent).get(key) or ()}
+    missing = [value for value in values if value.casefold() not in present]
+    for value in missing:
         cast("Any", _children(parent, key)).append(quoted(value))
-    return bool(wanted)
+    return bool(missing)
 
 
 def _own_text(item: Any, key: str) -> str:  # noqa: ANN401 - what stands in the file
-    """What an item of a list says: its text, or the text under its main key."""
+    """The text of a list's item, or the text under the item's main key."""
     return str(cast("Any", item).get(key) if isinstance(item, CommentedMap) else item)
 
 
 def _add_files(parent: YamlMap, files: Iterable[KeyFile]) -> bool:
     items: list[Any] = list(cast("Any", parent).get("keyFiles") or ())
-    present = {_own_text(one, "path") for one in items}
-    wanted = [one for one in files if one.path not in present]
-    for one in wanted:
+    present = {_own_text(item, "path") for item in items}
+    missing = [file for file in files if file.path not in present]
+    for file in missing:
         entry: Any = CommentedMap()
-        entry["path"] = quoted(one.path)
-        entry["role"] = one.role
-        if one.description:
-            entry["description"] = quoted(one.description)
+        entry["path"] = quoted(file.path)
+        entry["role"] = file.role
+        if file.description:
+            entry["description"] = quoted(file.description)
         cast("Any", _children(parent, "keyFiles")).append(entry)
-    return bool(wanted)
+    return bool(missing)
 
 
-def merge_scan(found: Project) -> Callable[[YamlMap], bool]:
-    """What a scan adds to a document."""
+def merge_scan(scanned: Project) -> Callable[[YamlMap], bool]:
+    """A change that adds the results of a scan to a document."""
 
     def change(document: YamlMap) -> bool:
         if not document:
@@ -78,49 +78,49 @@ def merge_scan(found: Project) -> Callable[[YamlMap], bool]:
         changed = [
             *(
                 _fill(project, key, value)
-                for key, value in (("name", found.name), ("type", found.type), ("path", found.path))
+                for key, value in (("name", scanned.name), ("type", scanned.type), ("path", scanned.path))
             ),
-            _add_texts(tech, "stack", found.stack) if not cast("Any", tech).get("stack") else False,
-            _fill(tech, "runtime", found.runtime),
-            _fill(tech, "packageManager", found.package_manager),
-            _fill(architecture, "pattern", found.pattern),
-            _fill(architecture, "description", found.description),
+            _add_texts(tech, "stack", scanned.stack) if not cast("Any", tech).get("stack") else False,
+            _fill(tech, "runtime", scanned.runtime),
+            _fill(tech, "packageManager", scanned.package_manager),
+            _fill(architecture, "pattern", scanned.pattern),
+            _fill(architecture, "description", scanned.description),
         ]
         modules = _child(document, "modules")
-        changed += [_merge_module(modules, module) for module in found.modules.values()]
+        changed += [_merge_module(modules, module) for module in scanned.modules.values()]
         return any(changed)
 
     return change
 
 
-def _merge_module(modules: YamlMap, found: Module) -> bool:
-    is_new = found.name not in cast("Any", modules)
-    module = _child(modules, found.name)
+def _merge_module(modules: YamlMap, scanned: Module) -> bool:
+    is_new = scanned.name not in cast("Any", modules)
+    module = _child(modules, scanned.name)
     changed = [
-        _fill(module, "description", found.description),
-        # A person who chose the key files of a module meant these.
-        _add_files(module, found.key_files) if not cast("Any", module).get("keyFiles") else False,
-        _add_texts(module, "dependencies", found.dependencies),
+        _fill(module, "description", scanned.description),
+        # If a person chose the key files of a module, none are added.
+        _add_files(module, scanned.key_files) if not cast("Any", module).get("keyFiles") else False,
+        _add_texts(module, "dependencies", scanned.dependencies),
     ]
     return is_new or any(changed)
 
 
 def enrich(discoveries: Sequence[Discovery]) -> Callable[[YamlMap], bool]:
-    """What discoveries add to a document."""
+    """A change that adds discoveries to a document."""
 
     def change(document: YamlMap) -> bool:
-        # Every one is added, also after the first that changed something.
-        changed = [_add_discovery(document, one) for one in discoveries]
+        # A list, because `any` alone would stop at the first discovery that changes something.
+        changed = [_add_discovery(document, discovery) for discovery in discoveries]
         return any(changed)
 
     return change
 
 
-def _add_discovery(document: YamlMap, one: Discovery) -> bool:
-    module = _child(_child(document, "modules"), one.module) if one.module else _child(document, "notes")
-    if one.type is not DiscoveryType.ISSUE:
-        return _add_texts(module, LIST_KEYS[one.type], [one.content])
-    return _add_issue(module, Issue(one.content, one.solution, iso(one.created), one.session))
+def _add_discovery(document: YamlMap, discovery: Discovery) -> bool:
+    module = _child(_child(document, "modules"), discovery.module) if discovery.module else _child(document, "notes")
+    if discovery.type is not DiscoveryType.ISSUE:
+        return _add_texts(module, LIST_KEYS[discovery.type], [discovery.content])
+    return _add_issue(module, Issue(discovery.content, discovery.solution, iso(discovery.created), discovery.session))
 
 
 def _add_issue(module: YamlMap, issue: Issue) -> bool:

@@ -1,4 +1,4 @@
-"""What the discoveries would add to the project file: found by comparing, so nothing is ever lost or added twice."""
+"""What the discoveries would add to the project file. The two are compared, so that nothing is lost or added twice."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ LIST_KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """One thing that enriching would add: where, and the text."""
+    """A text that enriching would add, and where."""
 
     where: str
     text: str
@@ -22,17 +22,19 @@ class Addition:
 
 
 def additions(project: Project, discoveries: Sequence[Discovery]) -> list[Addition]:
-    """What of these is not in the project file yet, and where it would go."""
-    found: list[Addition] = []
-    for one in discoveries:
-        module = project.modules.get(one.module, Module("")) if one.module else project.notes
-        key = "commonIssues" if one.type is DiscoveryType.ISSUE else LIST_KEYS[one.type]
+    """The discoveries that are not in the project file yet, and where they would go."""
+    missing: list[Addition] = []
+    for discovery in discoveries:
+        name = discovery.module
+        module = project.modules.get(name, Module("")) if name else project.notes
+        key = "commonIssues" if discovery.type is DiscoveryType.ISSUE else LIST_KEYS[discovery.type]
         present = {
             DiscoveryType.PATTERN: module.patterns,
             DiscoveryType.RULE: module.business_rules,
             DiscoveryType.DECISION: module.decisions,
             DiscoveryType.ISSUE: tuple(issue.description for issue in module.common_issues),
-        }[one.type]
-        if one.content.casefold() not in {text.casefold() for text in present}:
-            found.append(Addition(f"modules.{one.module}.{key}" if one.module else f"notes.{key}", one.content, one.id))
-    return found
+        }[discovery.type]
+        if discovery.content.casefold() not in {text.casefold() for text in present}:
+            where = f"modules.{name}.{key}" if name else f"notes.{key}"
+            missing.append(Addition(where, discovery.content, discovery.id))
+    return missing

@@ -1,7 +1,7 @@
-"""`project.yaml`: the truth about a project, written by people and by us.
+"""`project.yaml`: the description of a project, written by people and by us.
 
-Reading is cached until the file's time or size changes. Writing takes what is in the file now, changes only what it is about, and puts
-the result in place at once; comments, order and keys that we do not know stay. A file that cannot be read is never overwritten.
+Reading is cached until the file's time or size changes. Writing starts from the current contents, changes only what has to change, and
+replaces the file at once; comments, order and unknown keys stay. A file that cannot be read is never overwritten.
 A repository that somebody cloned may have anything in the place of the file: links, pipes and devices are not opened.
 """
 
@@ -52,7 +52,7 @@ class ProjectFile:
 
     @property
     def path(self) -> Path:
-        """Where it is, or would be: our own place, unless only the older one has a file."""
+        """Where the file is, or would be: in our own folder, unless only the older folder has one."""
         own = self._root / FOLDER / NAME
         older = self._root / OLDER_FOLDER / NAME
         return older if not os.path.lexists(own) and os.path.lexists(older) else own
@@ -65,53 +65,54 @@ class ProjectFile:
             self._cached = None
             return None
         if self._cached is None or self._cached.stamp != stamp:
-            found = _contents(path)
-            if found is None:
+            contents = _contents(path)
+            if contents is None:
                 return None
             _, yaml = _yaml()
-            shown = self._shown
-            project = yaml.project_of(yaml.parse(found.text, shown), shown) if found.text else Project()
-            self._cached = _Cached(found.stamp, project)
+            name = self.relative_path
+            project = yaml.project_of(yaml.parse(contents.text, name), name) if contents.text else Project()
+            self._cached = _Cached(contents.stamp, project)
         return self._cached.project
 
-    def merge(self, found: Project) -> bool:
-        """Add what a scan found. Whether the file changed."""
-        return self._update(_yaml()[0].merge_scan(found))
+    def merge(self, scanned: Project) -> bool:
+        """Add what a scan found. Returns whether the file changed."""
+        return self._update(_yaml()[0].merge_scan(scanned))
 
     def enrich(self, discoveries: Sequence[Discovery]) -> bool:
-        """Add what was discovered. Whether the file changed."""
+        """Add what was discovered. Returns whether the file changed."""
         return self._update(_yaml()[0].enrich(discoveries))
 
     def _update(self, change: Callable[[Any], bool]) -> bool:
-        """Apply a change to what the file says now. `change` says whether it changed anything; it may be run again."""
+        """Apply a change to the current contents of the file. `change` says whether it changed anything; it may be run again."""
         _, yaml = _yaml()
         path = self.path
-        _folder(path.parent)
+        _make_folder(path.parent)
         with _lock(path.parent):
             for _attempt in range(WRITE_ATTEMPTS):
-                found = _contents(path)
-                before = found.text if found else None
-                document = yaml.parse(before or "", self._shown)
-                project = yaml.project_of(document, self._shown)
+                contents = _contents(path)
+                before = contents.text if contents else None
+                document = yaml.parse(before or "", self.relative_path)
+                project = yaml.project_of(document, self.relative_path)
                 if not change(document):
-                    self._cached = _Cached(found.stamp, project) if found else None
+                    self._cached = _Cached(contents.stamp, project) if contents else None
                     return False
                 stamp = _replace(path, before, yaml.dump(document, before or ""))
                 if stamp is not None:
-                    self._cached = _Cached(stamp, yaml.project_of(document, self._shown))
+                    self._cached = _Cached(stamp, yaml.project_of(document, self.relative_path))
                     return True
         raise Conflict(
-            f"{self._shown} is being written by somebody else all the time; nothing was changed",
+            f"{self.relative_path} is being written by somebody else all the time; nothing was changed",
             hint="repeat the call in a moment",
         )
 
     @property
-    def _shown(self) -> str:
+    def relative_path(self) -> str:
+        """The file's path below the root, as people are shown it."""
         return self.path.relative_to(self._root).as_posix()
 
 
 def _yaml():  # noqa: ANN202 - the two modules, with their own types
-    """What knows YAML, loaded when there is a file to read: it is an optional package."""
+    """The modules that need ruamel.yaml, loaded when there is a file to read, because that package is optional."""
     try:
         from cellwright.context.project import drafting, yaml_text  # noqa: PLC0415
     except ImportError as error:
@@ -123,28 +124,28 @@ def _yaml():  # noqa: ANN202 - the two modules, with their own types
 
 
 def _stamp(path: Path) -> _Stamp | None:
-    found = _status(path)
-    return _stamp_of(found) if found else None
+    status = _status(path)
+    return _stamp_of(status) if status else None
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """The file's, if it is there; BrokenProjectFile if it, or its folder, is a link, a pipe or a device."""
+    """The file's status, if it is there; BrokenProjectFile if it, or its folder, is a link, a pipe or a device."""
     try:
         folder = path.parent.lstat()
-        found = path.lstat() if stat.S_ISDIR(folder.st_mode) else None
+        status = path.lstat() if stat.S_ISDIR(folder.st_mode) else None
     except FileNotFoundError:
         return None
     except OSError as error:
         raise _unreadable(path, error) from error
     if stat.S_ISLNK(folder.st_mode):
         raise _not_opened(path.parent)
-    if found is not None and not stat.S_ISREG(found.st_mode):
+    if status is not None and not stat.S_ISREG(status.st_mode):
         raise _not_opened(path)
-    return found
+    return status
 
 
-def _stamp_of(found: os.stat_result) -> _Stamp:
-    return _Stamp(found.st_mtime_ns, found.st_size, found.st_ino)
+def _stamp_of(status: os.stat_result) -> _Stamp:
+    return _Stamp(status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def _unreadable(path: Path, error: OSError) -> BrokenProjectFile:
@@ -162,21 +163,21 @@ def _not_opened(path: Path) -> BrokenProjectFile:
 class _Contents:
     text: str
     stamp: _Stamp
-    """As it was before the text was read: whoever writes after that makes another one."""
+    """The stamp from before the text was read, so that a later write always makes another one."""
 
 
 def _contents(path: Path) -> _Contents | None:
-    """What is in the file; None if there is none."""
+    """The contents of the file; None if there is none."""
     if _status(path) is None:
         return None
     try:
         with machine.beneath(str(path.parent.parent)) as root:
             descriptor = root.open_file(f"{path.parent.name}/{path.name}")
         with os.fdopen(descriptor, "rb") as opened:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 raise _not_opened(path)
-            stamp = _stamp_of(found)
+            stamp = _stamp_of(status)
             data = opened.read(LARGEST + 1)
     except FileNotFoundError:
         return None
@@ -192,11 +193,11 @@ def _contents(path: Path) -> _Contents | None:
 
 
 def _text(path: Path) -> str | None:
-    found = _contents(path)
-    return found.text if found else None
+    contents = _contents(path)
+    return contents.text if contents else None
 
 
-def _folder(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
@@ -208,7 +209,7 @@ def _folder(folder: Path) -> None:
 
 
 def _replace(path: Path, before: str | None, after: str) -> _Stamp | None:
-    """Put the new text in place, unless somebody changed the file since `before` was read: None then, else the stamp it has."""
+    """Write the new text and return the file's stamp; None if somebody changed the file since `before` was read."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         mode = path.lstat().st_mode & 0o777 if before is not None else 0o644
@@ -226,7 +227,7 @@ def _replace(path: Path, before: str | None, after: str) -> _Stamp | None:
 
 
 def _put_in_place(draft: Path, path: Path, before: str | None, after: str) -> bool:
-    """The draft becomes the file if that still holds `before`; else what somebody saved meanwhile stays."""
+    """Let the draft become the file if that still holds `before`; else what somebody saved meanwhile stays."""
     if before is None:
         return machine.name_anew(draft, path)
     if _text(path) != before:
@@ -236,7 +237,7 @@ def _put_in_place(draft: Path, path: Path, before: str | None, after: str) -> bo
         return True
     if _text(draft) == before:
         return True
-    # Saved between the look and the exchange: theirs goes back. Should they save once more, that goes back too.
+    # Somebody saved between the check and the exchange: their text goes back. If they save once more, that goes back, too.
     for _attempt in range(WRITE_ATTEMPTS):
         machine.exchange(draft, path)
         if _text(draft) == after:
@@ -247,9 +248,9 @@ def _put_in_place(draft: Path, path: Path, before: str | None, after: str) -> bo
 @contextmanager
 def _lock(folder: Path) -> Generator[None]:
     """Keep other cellwrights from writing at the same time."""
-    with ExitStack() as held:
+    with ExitStack() as stack:
         try:
-            held.enter_context(machine.lock(folder, LOCK_SECONDS))
+            stack.enter_context(machine.lock(folder, LOCK_SECONDS))
         except TimeoutError as error:
             raise Unavailable(
                 "another cellwright has been writing project.yaml for too long", hint="try again in a moment"

@@ -1,6 +1,6 @@
-"""`project.yaml` as text: parsed with its comments, checked with line numbers, written back as it was but for what changed.
+"""`project.yaml` as text: parsed with its comments, checked with line numbers, and written back with only the changes.
 
-Every plain scalar is text here: `runtime: 3.10` means the version 3.10, not a number, and is written back as it stood.
+Every plain scalar is text here: `runtime: 3.10` means the version 3.10, not a number, and is written back as it was.
 """
 
 # ruamel.yaml has no types of its own; this is the only module that knows it.
@@ -26,7 +26,7 @@ from cellwright.core.text.names import on_one_line
 T = TypeVar("T")
 YamlMap = CommentedMap
 WIDEST = 1_000_000
-"""Lines are never folded: a person's long line stays one."""
+"""Lines are never folded, so that a person's long line stays one line."""
 DEEPEST = 100
 _BRACKET = re.compile(r"[\[\]{}]")
 AMBIGUOUS = frozenset({"", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n", "="})
@@ -39,14 +39,14 @@ class _TextResolver(VersionedResolver):
 
 
 def _yaml(text: str) -> YAML:
-    made = YAML()
-    made.Resolver = _TextResolver
-    made.preserve_quotes = True
-    made.width = WIDEST
-    made.allow_unicode = True
+    yaml = YAML()
+    yaml.Resolver = _TextResolver
+    yaml.preserve_quotes = True
+    yaml.width = WIDEST
+    yaml.allow_unicode = True
     indent, offset = _indentation(text)
-    made.indent(mapping=2, sequence=indent, offset=offset)
-    return made
+    yaml.indent(mapping=2, sequence=indent, offset=offset)
+    return yaml
 
 
 _FIRST_ITEM = re.compile(
@@ -56,44 +56,44 @@ _FIRST_ITEM = re.compile(
 
 def _indentation(text: str) -> tuple[int, int]:
     """How the file indents its lists: the distance from a key to the text of its items, and to their dash."""
-    found = _FIRST_ITEM.search(text)
-    if found is None:
+    match = _FIRST_ITEM.search(text)
+    if match is None:
         return 4, 2
-    dash = max(len(found[2]) - len(found[1]), 0)
-    return dash + 1 + len(found[3]), dash
+    dash = max(len(match[2]) - len(match[1]), 0)
+    return dash + 1 + len(match[3]), dash
 
 
 TRIPPED_OVER = (
     YAMLError, RecursionError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError,
 )  # fmt: skip
-"""What the library raises over text that it does not understand: `? a: {}`, `!!bool x`, "\\UFFFFFFFF"."""
+"""What the library raises for text that it does not understand: `? a: {}`, `!!bool x`, "\\UFFFFFFFF"."""
 
 
-def parse(text: str, shown: str) -> YamlMap:
+def parse(text: str, file_name: str) -> YamlMap:
     """The document of a file; an empty map for an empty one. BrokenProjectFile names the line."""
     if _brackets_deep(text) > DEEPEST and _is_too_deep(text):
-        # The parser would look at it for a very long time before it said so.
-        raise BrokenProjectFile(f"{shown} has brackets more than {DEEPEST:,} deep", hint="mend it by hand")
+        # The parser would take very long before it failed.
+        raise BrokenProjectFile(f"{file_name} has brackets more than {DEEPEST:,} deep", hint="mend it by hand")
     try:
-        found: object = _yaml("").load(text)
+        document: object = _yaml("").load(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f"{shown} line {mark.line + 1}" if mark else shown
-        # Of a key that stands twice the parser would show both values.
+        where = f"{file_name} line {mark.line + 1}" if mark else file_name
+        # The parser's own message about a key that occurs twice would show both values.
         twice = isinstance(error, DuplicateKeyError)
         why = "a key stands there that stood before" if twice else error.problem or "not YAML"
         raise BrokenProjectFile(f"{where}: {why}", hint="mend that line") from error
     except TRIPPED_OVER as error:
-        raise BrokenProjectFile(f"{shown} is not YAML that can be read", hint="mend it by hand") from error
-    if found is None or found == "":
+        raise BrokenProjectFile(f"{file_name} is not YAML that can be read", hint="mend it by hand") from error
+    if document is None or document == "":
         return _with_comments_of(text)
-    if not isinstance(found, CommentedMap):
-        raise BrokenProjectFile(f"{shown} line 1: not a mapping of keys to values", hint="it begins with project:")
-    return found
+    if not isinstance(document, CommentedMap):
+        raise BrokenProjectFile(f"{file_name} line 1: not a mapping of keys to values", hint="it begins with project:")
+    return document
 
 
 def _brackets_deep(text: str) -> int:
-    """How deep brackets can be nested at most: those in texts count as well, as if nothing were quoted."""
+    """An upper limit of how deep brackets are nested: brackets in quoted texts count as well."""
     depth = deepest = 0
     for bracket in _BRACKET.findall(text):
         depth += 1 if bracket in "[{" else -1
@@ -102,7 +102,7 @@ def _brackets_deep(text: str) -> int:
 
 
 def _is_too_deep(text: str) -> bool:
-    """Whether lists and maps in brackets are nested too deep; brackets in texts are text. Looks no further than it must."""
+    """Whether lists and maps in brackets are nested too deep. Brackets in texts do not count. Scans no further than it must."""
     depth = 0
     try:
         for token in cast("Any", _yaml("")).scan(text):
@@ -111,17 +111,17 @@ def _is_too_deep(text: str) -> bool:
             if depth > DEEPEST:
                 return True
     except TRIPPED_OVER:
-        pass  # the parser trips over it as well, and says where
+        pass  # the parser fails on it as well, and says where
     return False
 
 
 def _with_comments_of(text: str) -> YamlMap:
-    """An empty document that keeps what comments a file without any key has."""
-    made = CommentedMap()
+    """An empty document with the comments of a file that has no keys."""
+    document = CommentedMap()
     comment = "\n".join(line.strip().removeprefix("#").removeprefix(" ") for line in text.splitlines() if line.strip())
     if comment:
-        cast("Any", made).yaml_set_start_comment(comment)
-    return made
+        cast("Any", document).yaml_set_start_comment(comment)
+    return document
 
 
 def dump(document: YamlMap, before: str) -> str:
@@ -132,7 +132,7 @@ def dump(document: YamlMap, before: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Text as it can be written, so that other programs read it as text too."""
+    """Text in quotes if other programs would not read it as text without."""
     looks_like_a_value = text.casefold() in AMBIGUOUS or text[:1] in "0123456789+-." or text != text.strip()
     return DoubleQuotedScalarString(text) if looks_like_a_value or not text.isprintable() else text
 
@@ -141,46 +141,46 @@ def quoted(text: str) -> str:
 
 
 _NO_TEXT = re.compile(r"[\x00\ud800-\udfff]")
-"""YAML can write it, but no database takes it and no message carries it."""
+"""Characters that YAML can write, but that no database and no message takes."""
 
 
 class _Reading:
-    """Reads a document and knows where in the file it is."""
+    """Reads values from a document, and names the line of a wrong one."""
 
-    def __init__(self, shown: str) -> None:
-        self.shown = shown
+    def __init__(self, file_name: str) -> None:
+        self.file_name = file_name
 
-    def wrong(self, where: str, line: int, wanted: str) -> BrokenProjectFile:
+    def wrong(self, where: str, line: int, expected: str) -> BrokenProjectFile:
         return BrokenProjectFile(
-            f"{self.shown} line {line}: {on_one_line(where)} must be {wanted}", hint="mend that line"
+            f"{self.file_name} line {line}: {on_one_line(where)} must be {expected}", hint="mend that line"
         )
 
     def map(self, parent: YamlMap, key: str, where: str) -> YamlMap:
-        found = parent.get(key)
-        if found is None or found == "":
+        child = parent.get(key)
+        if child is None or child == "":
             return CommentedMap()
-        if not isinstance(found, CommentedMap):
+        if not isinstance(child, CommentedMap):
             raise self.wrong(where, line_of(parent, key), "a mapping")
-        return found
+        return child
 
     def text(self, parent: YamlMap, key: str, where: str) -> str:
-        found: object = parent.get(key)
-        if found is None:
+        value: object = parent.get(key)
+        if value is None:
             return ""
-        if not isinstance(found, str):
+        if not isinstance(value, str):
             raise self.wrong(where, line_of(parent, key), "text")
-        return self.one_text(found, line_of(parent, key), where)
+        return self.one_text(value, line_of(parent, key), where)
 
-    def list(self, parent: YamlMap, key: str, where: str, item: Callable[[Any, int, str], T]) -> tuple[T, ...]:
-        found = parent.get(key)
-        if found is None or found == "":
+    def list(self, parent: YamlMap, key: str, where: str, read_item: Callable[[Any, int, str], T]) -> tuple[T, ...]:
+        items = parent.get(key)
+        if items is None or items == "":
             return ()
-        if not isinstance(found, CommentedSeq):
+        if not isinstance(items, CommentedSeq):
             raise self.wrong(where, line_of(parent, key), "a list")
-        made: list[T] = []
-        for number, value in enumerate(cast("list[Any]", found)):
-            made.append(item(value, _item_line(found, number), f"{where}[{number}]"))
-        return tuple(made)
+        return tuple(
+            read_item(value, _item_line(items, number), f"{where}[{number}]")
+            for number, value in enumerate(cast("list[Any]", items))
+        )
 
     def one_text(self, value: Any, line: int, where: str) -> str:  # noqa: ANN401 - what stands in the file
         if not isinstance(value, str):
@@ -217,9 +217,9 @@ class _Reading:
         )
 
 
-def project_of(document: YamlMap, shown: str) -> Project:
-    """The document as values; BrokenProjectFile with the line of the first thing that is not what it should be."""
-    read = _Reading(shown)
+def project_of(document: YamlMap, file_name: str) -> Project:
+    """The document as values; BrokenProjectFile with the line of the first value that is wrong."""
+    read = _Reading(file_name)
     project = read.map(document, "project", "project")
     tech = read.map(document, "tech", "tech")
     architecture = read.map(document, "architecture", "architecture")

@@ -1,6 +1,6 @@
-"""`.gitignore`, as git reads it: the last pattern that fits decides, the file in the deeper folder before the one above it.
+"""`.gitignore`, as git reads it: the last pattern that matches decides, and a file in a deeper folder comes before one above it.
 
-What is inside an ignored folder is ignored, whatever later patterns say; the walk takes care of that by not entering.
+Everything inside an ignored folder is ignored, whatever later patterns say; the walk takes care of that by not entering it.
 """
 
 import re
@@ -8,19 +8,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MOST_PATTERNS = 5_000
-"""Of one file: the largest that people write have a few hundred."""
+"""The most patterns of one file. The largest files that people write have a few hundred."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
     by_name: bool
-    """Fits a name anywhere below; else the path from the folder of the file."""
+    """Whether it is compared with names anywhere below; else with paths from the folder of the file."""
     negated: bool
     folders_only: bool
     plain: str = ""
-    """The name it means, where it has no wildcards; with a `*` before it where it means all names with that ending."""
+    """The name that it matches, if it has no wildcards; with a leading `*`, all names with that ending."""
     shape: re.Pattern[str] | None = None
-    """What it means where it has wildcards."""
+    """The expression of a pattern with other wildcards."""
 
     def fits(self, folder: str, name: str) -> bool:
         if self.shape is not None:
@@ -29,14 +29,14 @@ class _Pattern:
 
 
 class _Candidates:
-    """Tells quickly that a name fits none of many patterns, which is what most names do."""
+    """Tells quickly that a name matches none of many patterns, as most names do."""
 
     def __init__(self, patterns: Sequence[_Pattern]) -> None:
-        named = [one for one in patterns if one.by_name]
-        self._names = frozenset(one.plain for one in named if one.plain and one.plain[0] != "*")
-        self._endings = tuple(one.plain[1:] for one in named if one.plain[:1] == "*")
-        self._shapes = _either(one.shape for one in named if one.shape)
-        self._paths = _either(one.shape for one in patterns if one.shape and not one.by_name)
+        named = [pattern for pattern in patterns if pattern.by_name]
+        self._names = frozenset(pattern.plain for pattern in named if pattern.plain and pattern.plain[0] != "*")
+        self._endings = tuple(pattern.plain[1:] for pattern in named if pattern.plain[:1] == "*")
+        self._shapes = _either(pattern.shape for pattern in named if pattern.shape)
+        self._paths = _either(pattern.shape for pattern in patterns if pattern.shape and not pattern.by_name)
 
     def maybe(self, folder: str, name: str) -> bool:
         return (
@@ -59,23 +59,23 @@ class Rules:
         # git compares bytes: as Latin-1 every byte is a character, so `?` means one byte here too.
         text = data.removeprefix(b"\xef\xbb\xbf").decode("latin-1")
         lines = text.split("\n", MOST_PATTERNS)[:MOST_PATTERNS]
-        found = [made for line in lines if (made := _pattern(line)) is not None]
-        self._patterns = tuple(reversed(found))
-        self._for_folders = _Candidates(found)
-        self._for_files = _Candidates([one for one in found if not one.folders_only])
+        patterns = [pattern for line in lines if (pattern := _pattern(line)) is not None]
+        self._patterns = tuple(reversed(patterns))
+        self._for_folders = _Candidates(patterns)
+        self._for_files = _Candidates([pattern for pattern in patterns if not pattern.folders_only])
 
     def __bool__(self) -> bool:
         return bool(self._patterns)
 
     def verdict(self, folder: str, name: str, *, is_folder: bool) -> bool | None:
-        """True if it is ignored, False if a pattern says it is not, None if none fits. `folder` ends with `/` or is empty."""
+        """True if the file is ignored, False if a pattern says it is not, None if none matches. `folder` ends with `/` or is empty."""
         if not (name.isascii() and folder.isascii()):
             folder, name = _as_bytes(folder), _as_bytes(name)
         if not (self._for_folders if is_folder else self._for_files).maybe(folder, name):
             return None
-        for one in self._patterns:
-            if (is_folder or not one.folders_only) and one.fits(folder, name):
-                return not one.negated
+        for pattern in self._patterns:
+            if (is_folder or not pattern.folders_only) and pattern.fits(folder, name):
+                return not pattern.negated
         return None
 
 
@@ -129,7 +129,7 @@ def _translate(text: str, *, by_name: bool) -> str | None:
     tail = ""
     while text.endswith("/**"):
         tail, text = "/.+", text[:-3]
-    made: list[str] = []
+    parts: list[str] = []
     *firsts, last = re.split(r"(?:/\*\*)+/", text)
     for number, piece in enumerate([*firsts, last]):
         source = _segment(piece)
@@ -137,17 +137,17 @@ def _translate(text: str, *, by_name: bool) -> str | None:
             return None
         loose = anywhere or number > 0
         if loose and number < len(firsts):
-            # The first place where it fits is as good as any, for what follows may begin anywhere after it.
-            made.append(f"(?>(?:[^/]+/)*?{source}/)")
+            # The first match is as good as any, because what follows may begin anywhere after it.
+            parts.append(f"(?>(?:[^/]+/)*?{source}/)")
         elif loose:
-            made.append(f"(?:[^/]+/)*?{source}")
+            parts.append(f"(?:[^/]+/)*?{source}")
         else:
-            made.append(source + ("/" if firsts else ""))
-    return "".join(made) + tail
+            parts.append(source + ("/" if firsts else ""))
+    return "".join(parts) + tail
 
 
 def _segment(text: str) -> str | None:
-    """Part of a pattern without `**`. Each star but the last commits to the first fit: no pattern takes long."""
+    """Translates a part of a pattern without `**`. Each star but the last commits to its first match, so no pattern takes long."""
     chunks: list[list[str]] = [[]]
     position = 0
     while position < len(text):
@@ -156,19 +156,19 @@ def _segment(text: str) -> str | None:
             if chunks[-1] or len(chunks) == 1:
                 chunks.append([])
             continue
-        one = _one(text, position)
-        if one is None:
+        character = _character(text, position)
+        if character is None:
             return None
-        chunks[-1].append(one[0])
-        position = one[1]
+        expression, position = character
+        chunks[-1].append(expression)
     first, *rest = ("".join(chunk) for chunk in chunks)
     if not rest:
         return first
     return first + "".join(f"(?>[^/]*?{chunk})" for chunk in rest[:-1]) + "[^/]*" + rest[-1]
 
 
-def _one(text: str, position: int) -> tuple[str, int] | None:
-    """What matches the one character that a pattern names here, and where the pattern goes on."""
+def _character(text: str, position: int) -> tuple[str, int] | None:
+    """The expression for the one character that a pattern names here, and where the pattern goes on."""
     letter = text[position]
     if letter == "?":
         return "[^/]", position + 1
@@ -186,7 +186,7 @@ _CLASSES = {
 
 
 def _group(text: str, position: int) -> tuple[str, int] | None:
-    """A bracket expression from after its `[`: the expression for it, and where it ends. None if it never ends."""
+    """The expression for a bracket that begins before `position`, and where it ends. None if it never ends."""
     negated = text[position : position + 1] in ("!", "^")
     position += negated
     items: list[str] = []
@@ -198,10 +198,10 @@ def _group(text: str, position: int) -> tuple[str, int] | None:
             return (f"(?!/)[{'^' if negated else ''}{body}]" if body else ("[^/]" if negated else "(?!)")), position + 1
         first = False
         if text.startswith("[:", position) and (end := text.find(":]", position)) > 0:
-            known = _CLASSES.get(text[position + 2 : end])
-            if known is None:
+            members = _CLASSES.get(text[position + 2 : end])
+            if members is None:
                 return None
-            items.append(known)
+            items.append(members)
             position = end + 2
             continue
         low, position = _member(text, position)

@@ -1,6 +1,6 @@
-"""What a source file imports, and which files of the project that means.
+"""Finds which files of the project a source file imports.
 
-Python's statements are parsed; those of other languages are found by expressions, comments removed.
+Python's statements are parsed; those of other languages are found by expressions, after comments are removed.
 """
 
 import posixpath
@@ -16,7 +16,7 @@ from cellwright.context.scanner.python_imports import PythonImports
 MOST_IMPORTS = 5_000
 LONGEST_NAME = 300
 MOST_NAMES = 32
-"""Modules in modules of one import."""
+"""How many nested names of one import are tried."""
 _NAME, _DOTTED = rb"[\w\x80-\xff]+", rb"[\w.\x80-\xff]+"
 _SCRIPT = (
     rb"""(?m)(?:^|[;\s])(?:import|export)\s[^;'"`]*?from\s*['"]([^'"\n]+)['"]|(?:^|[;\s])import\s*['"]([^'"\n]+)['"]"""
@@ -39,12 +39,12 @@ _NAMESPACE = rb"(?m)^[ \t]*namespace\s+(" + _DOTTED + rb")"
 
 @cache
 def _linear(expression: bytes) -> "re.Pattern[bytes]":
-    """With RE2, which takes no longer than the text is long, and lets others work meanwhile."""
+    """Compiled by RE2, whose time is linear in the text, and which lets other threads work meanwhile."""
     return import_module("re2").compile(expression)
 
 
-def _found(expression: bytes, text: str, most: int = MOST_IMPORTS) -> Iterator[tuple[str, ...]]:
-    """The groups of each place where it fits."""
+def _groups(expression: bytes, text: str, most: int = MOST_IMPORTS) -> Iterator[tuple[str, ...]]:
+    """The groups of each match."""
     for match in islice(_linear(expression).finditer(text.encode("utf-8", "replace")), most):
         yield tuple((group or b"").decode("utf-8", "replace") for group in match.groups())
 
@@ -60,14 +60,14 @@ class Imports:
         """The files of the project that this one imports, each once, in the order of the text."""
         ending = path.rpartition(".")[2].lower()
         if ending in {"py", "pyi"}:
-            found = dict.fromkeys(self._python.of(path, text))
+            targets = dict.fromkeys(self._python.of(path, text))
         elif resolver := _RESOLVERS.get(ending):
             files = self._layout.files
-            found = dict.fromkeys(target for target in resolver(path, text, self._layout) if target in files)
+            targets = dict.fromkeys(target for target in resolver(path, text, self._layout) if target in files)
         else:
             return []
-        found.pop(path, None)
-        return list(found)
+        targets.pop(path, None)
+        return list(targets)
 
 
 _SCRIPT_ENDINGS = ("", ".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".d.ts", ".vue", ".svelte", ".json")
@@ -89,7 +89,7 @@ def _script(path: str, text: str, layout: Layout) -> Iterator[str]:
     folder = path.rpartition("/")[0]
     lines = (line for line in _without_comments(text).split("\n") if not line.lstrip(" \t").startswith("//"))
     # An `import` may stand anywhere, and its `from` far behind it.
-    for groups in _found(_SCRIPT, "\n".join(lines)):
+    for groups in _groups(_SCRIPT, "\n".join(lines)):
         name = next(group for group in groups if group)
         if name.startswith("."):
             yield from _script_file(posixpath.normpath(posixpath.join(folder, name)), layout)
@@ -122,14 +122,19 @@ def _rust(path: str, text: str, layout: Layout) -> Iterator[str]:
     folder, _, name = path.rpartition("/")
     own = folder if name in {"mod.rs", "lib.rs", "main.rs"} else f"{folder}/{name.removesuffix('.rs')}"
     source = re.sub(r"(?s)/src/.*$|^src/.*$", "", path) + "/src" if "/src/" in path else "src"
-    for used, declared in _found(_RUST, text):
+    for used, declared in _groups(_RUST, text):
         if declared:
             yield from (f"{own}/{declared}.rs".lstrip("/"), f"{own}/{declared}/mod.rs".lstrip("/"))
             continue
         first, *rest = used.split("::")
         bases = {"crate": source, "self": own, "super": own.rpartition("/")[0]}
         base = bases.get(first) or next(
-            (f"{at}/src".lstrip("/") for crate, at in layout.packages.items() if crate.replace("-", "_") == first), None
+            (
+                f"{crate_folder}/src".lstrip("/")
+                for crate, crate_folder in layout.packages.items()
+                if crate.replace("-", "_") == first
+            ),
+            None,
         )
         if base is not None:
             yield from _rust_file(base, rest)
@@ -144,7 +149,7 @@ def _rust_file(base: str, names: list[str]) -> Iterator[str]:
 
 def _go(path: str, text: str, layout: Layout) -> Iterator[str]:
     del path
-    for block, single in _found(_GO, text):
+    for block, single in _groups(_GO, text):
         for name in re.findall(r'"([^"]+)"', block) or [single]:
             for module, folder in layout.packages.items():
                 if name == module or name.startswith(f"{module}/"):
@@ -155,7 +160,7 @@ def _go(path: str, text: str, layout: Layout) -> Iterator[str]:
 
 def _java(path: str, text: str, layout: Layout) -> Iterator[str]:
     del path
-    for (name,) in _found(_JAVA, text):
+    for (name,) in _groups(_JAVA, text):
         inner = name[:LONGEST_NAME]
         while inner:
             if inner in layout.java:
@@ -166,14 +171,14 @@ def _java(path: str, text: str, layout: Layout) -> Iterator[str]:
 
 def _csharp(path: str, text: str, layout: Layout) -> Iterator[str]:
     del path
-    for (name,) in _found(_CSHARP, text):
+    for (name,) in _groups(_CSHARP, text):
         # Who declares part of the platform's namespaces fills a gap of an older platform; others do not mean that file.
         if not name.startswith("System"):
             yield from layout.namespaces.get(name, ())
 
 
 def namespace_of(text: str) -> str:
-    return next(_found(_NAMESPACE, text, 1), ("",))[0]
+    return next(_groups(_NAMESPACE, text, 1), ("",))[0]
 
 
 _RESOLVERS: Mapping[str, Callable[[str, str, Layout], Iterator[str]]] = {

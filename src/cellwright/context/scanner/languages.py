@@ -1,4 +1,4 @@
-"""What a file is, by its name."""
+"""What a file is, judged by its name."""
 
 from collections.abc import Container, Mapping
 
@@ -58,12 +58,12 @@ SIDE_FOLDERS = frozenset(
 
 
 MAYBE_SIDE_FOLDERS = frozenset({"tools", "scripts"})
-"""Side folders by their name that are code where they are packages, lie in the code, or are needed by it."""
+"""Side folders that count as code if they are packages, lie inside the code, or are imported by it."""
 CODE_ROOTS = frozenset({"src", "lib"})
 
 
 def extension(name: str) -> str:
-    """What stands after the last dot; nothing for a name that begins with its only one."""
+    """The part after the last dot, in lower case; empty for a name whose only dot is its first character."""
     stem, _, ending = name.rpartition(".")
     return ending.lower() if stem and not stem.endswith("/") else ""
 
@@ -74,7 +74,7 @@ def language_of(path: str) -> str | None:
 
 
 def is_test(path: str) -> bool:
-    """Whether a file by its name or folder is a test."""
+    """Whether a file is a test, by its name or folder."""
     folder, _, name = path.rpartition("/")
     return is_test_folder(folder) or is_test_name(name)
 
@@ -84,9 +84,9 @@ def is_test_folder(folder: str) -> bool:
 
 
 def is_side_folder(folder: str, code: Container[str] = ()) -> bool:
-    """Whether what is in it is beside the point: documentation, examples, scripts, what others wrote or a program made.
+    """Whether its contents are not the project's main code: documentation, examples, scripts, vendored or generated files.
 
-    `code` are folders that are known to be code: Python packages, and what other code imports.
+    `code` are folders that are known to be code: Python packages, and folders that other code imports.
     """
     names = folder.lower().split("/")
     if SIDE_FOLDERS.isdisjoint(names):
@@ -95,7 +95,7 @@ def is_side_folder(folder: str, code: Container[str] = ()) -> bool:
 
 
 def _is_code(folder: str, depth: int, code: Container[str]) -> bool:
-    """Whether the side folder at this depth of a path is code all the same."""
+    """Whether the side folder at this depth of a path counts as code."""
     parts = folder.split("/")
     if parts[depth].lower() not in MAYBE_SIDE_FOLDERS:
         return False

@@ -24,12 +24,12 @@ class Layout:
 
 
 def layout_of(listing: Listing, packages: Mapping[str, str]) -> Layout:
-    """`packages` are the project's own, with their folders. Of two files that could be meant, the one nearer the root is."""
+    """`packages` are the project's own, with their folders. If two files have the same name, the one nearer the root counts."""
     python: dict[str, str] = {}
     java: dict[str, str] = {}
     go: dict[str, str] = {}
     packages_of_python = {folder for folder, names in listing.folders.items() if "__init__.py" in names}
-    for folder in sorted(listing.folders, key=lambda one: (one.count("/") + bool(one), one)):
+    for folder in sorted(listing.folders, key=lambda path: (path.count("/") + bool(path), path)):
         prefix = f"{folder}/" if folder else ""
         dotted: list[str] | None = None
         for name in listing.folders[folder]:
@@ -47,7 +47,7 @@ def layout_of(listing: Listing, packages: Mapping[str, str]) -> Layout:
 
 
 def _dotted(folder: str, packages: set[str]) -> list[str]:
-    """What names of modules in a folder begin with: from the top of the package, from the root, and from a `src` folder."""
+    """The prefixes of the names of modules in a folder: from the top of the package, from the root, and from a `src` folder."""
     parts = folder.split("/") if folder else []
     top = len(parts)
     while top > 0 and "/".join(parts[:top]) in packages:

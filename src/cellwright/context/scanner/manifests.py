@@ -1,4 +1,4 @@
-"""What the manifests say: name, languages, frameworks, runtime, package manager, where programs begin."""
+"""Reads manifests: name, languages, frameworks, runtime, package manager, and where programs begin."""
 
 import configparser
 import json
@@ -24,9 +24,9 @@ class Manifest:
     manager: str = ""
     dependencies: tuple[str, ...] = ()
     entries: tuple[str, ...] = ()
-    """Files that programs or users of the package begin with, as the manifest names them."""
+    """The entry files of programs or of the package, as the manifest names them."""
     module_path: str = ""
-    """What imports of the project's own code begin with: a Go module, an npm package."""
+    """The prefix of imports of the project's own code: a Go module, an npm package."""
 
 
 FRAMEWORKS: Mapping[str, str] = {
@@ -49,26 +49,26 @@ LOCKS: Mapping[str, str] = {
     "environment.yml": "conda", "pixi.lock": "pixi", "pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "bun.lockb": "bun",
     "package-lock.json": "npm",
 }  # fmt: skip
-"""Lock files say more than manifests; the first in this order counts."""
+"""Package managers by their lock files, which say more than manifests; the first in this order counts."""
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 
 
 def frameworks(dependencies: Iterable[str]) -> list[str]:
     """The frameworks among these, each once, in the order they are declared."""
-    found: dict[str, None] = {}
-    for name in dependencies:
-        lower = name.lower()
-        known = FRAMEWORKS.get(lower) or FRAMEWORKS.get(lower.replace("_", "-"))
-        if known is None and lower.startswith("spring-boot"):
-            known = "Spring Boot"
-        if known:
-            found[known] = None
-    return list(found)
+    names: dict[str, None] = {}
+    for dependency in dependencies:
+        lower = dependency.lower()
+        framework = FRAMEWORKS.get(lower) or FRAMEWORKS.get(lower.replace("_", "-"))
+        if framework is None and lower.startswith("spring-boot"):
+            framework = "Spring Boot"
+        if framework:
+            names[framework] = None
+    return list(names)
 
 
 def read_manifest(path: str, read: Read) -> Manifest | None:
-    """The facts of a manifest; None for a file that is none, or that cannot be understood."""
+    """The facts of a manifest; None for a file that is no manifest, or that cannot be understood."""
     name = path.rpartition("/")[2]
     reader = _READERS.get(name) or _BY_EXTENSION.get(name.rpartition(".")[2])
     if reader is None:
@@ -86,8 +86,8 @@ def is_manifest(path: str) -> bool:
 
 
 def _requirements(lines: Iterable[str]) -> tuple[str, ...]:
-    found = (_REQUIREMENT.match(line) for line in lines if not line.lstrip().startswith(("#", "-")))
-    return tuple(match[1].lower() for match in found if match)
+    matches = (_REQUIREMENT.match(line) for line in lines if not line.lstrip().startswith(("#", "-")))
+    return tuple(match[1].lower() for match in matches if match)
 
 
 def _pyproject(path: str, text: str) -> Manifest:
@@ -146,10 +146,10 @@ def _setup_py(path: str, text: str) -> Manifest:
 
 
 def _listed(text: str, before: str) -> list[str]:
-    """The texts in quotes of a list that begins after an expression."""
-    found = re.search(before, text)
-    end = text.find("]", found.end(), found.end() + LONGEST_LIST) if found else -1
-    return re.findall(r"[\"']([^\"']+)", text[found.end() : end]) if found and end >= 0 else []
+    """The quoted texts of a list that follows a match of the expression `before`."""
+    match = re.search(before, text)
+    end = text.find("]", match.end(), match.end() + LONGEST_LIST) if match else -1
+    return re.findall(r"[\"']([^\"']+)", text[match.end() : end]) if match and end >= 0 else []
 
 
 def _requirements_txt(path: str, text: str) -> Manifest:
@@ -172,7 +172,7 @@ def _package_json(path: str, text: str) -> Manifest:
         f"Node.js {node}".strip(),
         manager,
         tuple(needs),
-        tuple(one.removeprefix("./") for one in entries if isinstance(one, str)),
+        tuple(entry.removeprefix("./") for entry in entries if isinstance(entry, str)),
         str(data.get("name", "")),
     )
 
@@ -186,7 +186,7 @@ def _cargo(path: str, text: str) -> Manifest:
     version = _plain(package.get("rust-version")) or _plain(shared.get("rust-version"))
     edition = _plain(package.get("edition")) or _plain(shared.get("edition"))
     runtime = f"Rust {version}" if version else f"Rust, edition {edition}" if edition else "Rust"
-    binaries = [one.get("path", "") for one in data.get("bin", [])]
+    binaries = [binary.get("path", "") for binary in data.get("bin", [])]
     name, about = str(package.get("name", "")), _plain(package.get("description"))
     return Manifest(path, "Rust", name, about, runtime, "cargo", tuple(needs), tuple(filter(None, binaries)), name)
 
@@ -201,7 +201,7 @@ def _go_mod(path: str, text: str) -> Manifest:
 
 
 def _pom(path: str, text: str) -> Manifest:
-    # Not an XML parser: what is wanted are a few plain elements, and a hostile file must cost nothing.
+    # Not an XML parser: only a few plain elements are needed, and a hostile file must cost nothing.
     own = text
     for name in ("parent", "dependencies", "build", "profiles"):
         own = _without(own, name)
@@ -254,8 +254,8 @@ def _without(text: str, name: str) -> str:
 
 
 def _element(text: str, name: str) -> str:
-    found = re.search(rf"<{name}>([^<]{{0,500}})</{name}>", text)
-    return found[1].strip() if found else ""
+    match = re.search(rf"<{name}>([^<]{{0,500}})</{name}>", text)
+    return match[1].strip() if match else ""
 
 
 _READERS: Mapping[str, Callable[[str, str], Manifest | None]] = {

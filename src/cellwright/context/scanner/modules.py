@@ -1,4 +1,4 @@
-"""Modules, from the layout: the folders below the place where the code really begins."""
+"""Finds the modules of a project: the folders below the one where its code really begins."""
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -10,15 +10,15 @@ from cellwright.context.scanner.languages import TEST_FOLDERS, is_side_folder
 CONTAINERS = frozenset(
     {"packages", "apps", "crates", "services", "libs", "modules", "cmd", "internal", "pkg", "plugins", "projects"}
 )
-"""Folders whose children are parts of their own, however many there are."""
+"""Folders whose children are modules of their own, however many there are."""
 MOST_MODULES = 40
 FEW_FILES = 2
-"""A folder with one child and no more files of its own than this is only on the way to the code."""
+"""A folder with one child and no more files of its own than this only leads to the code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A module before anything is known of it but where it is."""
+    """A module of which only the name, the folder and the files are known yet."""
 
     name: str
     folder: str
@@ -26,7 +26,7 @@ class Area:
 
 
 class _Tree:
-    """Source files by folder, with how many there are below each."""
+    """Source files by folder, and the folders in each."""
 
     def __init__(self, sources: Mapping[str, list[str]], code: Container[str]) -> None:
         self.files = {folder: paths for folder, paths in sources.items() if not is_side_folder(folder, code)}
@@ -40,16 +40,18 @@ class _Tree:
                 folder = above
 
     def below(self, folder: str) -> list[str]:
-        found = list(self.files.get(folder, ()))
+        paths = list(self.files.get(folder, ()))
         for child in sorted(self.children.get(folder, ())):
-            found += self.below(child)
-        return found
+            paths += self.below(child)
+        return paths
 
     def code_folders(self, folder: str) -> list[str]:
-        return [child for child in sorted(self.children.get(folder, ())) if not self._is_aside(child)]
-
-    def _is_aside(self, folder: str) -> bool:
-        return folder.rpartition("/")[2].lower() in TEST_FOLDERS or is_side_folder(folder, self._code)
+        """The folders in this one, without tests and side folders."""
+        return [
+            child
+            for child in sorted(self.children.get(folder, ()))
+            if child.rpartition("/")[2].lower() not in TEST_FOLDERS and not is_side_folder(child, self._code)
+        ]
 
 
 def find_areas(
@@ -83,31 +85,31 @@ def _areas(tree: _Tree, folder: str, name: str) -> list[Area]:
 
 
 def _contained(tree: _Tree, container: str) -> list[Area]:
-    found = [Area(child.rpartition("/")[2], child, tuple(tree.below(child))) for child in tree.code_folders(container)]
+    areas = [Area(child.rpartition("/")[2], child, tuple(tree.below(child))) for child in tree.code_folders(container)]
     own = tree.files.get(container, [])
-    return [Area(container.rpartition("/")[2], container, tuple(own)), *found] if own else found
+    return [Area(container.rpartition("/")[2], container, tuple(own)), *areas] if own else areas
 
 
 def _way_in(tree: _Tree, folder: str) -> str:
-    """Down through folders that only lead further: src, the one package, org/example/app."""
+    """The folder where the code begins, below folders that only lead to it: src, the one package, org/example/app."""
     while True:
         children = tree.code_folders(folder)
         if len(children) != 1 or len(tree.files.get(folder, ())) > (FEW_FILES if folder else 1):
             return folder
         if children[0].rpartition("/")[2] in CONTAINERS or not tree.code_folders(children[0]):
-            # A last folder without folders of its own is a module itself, not a way.
+            # A folder without folders of its own is a module itself.
             return folder
         folder = children[0]
 
 
 def _with_own_names(areas: Sequence[Area]) -> list[Area]:
-    """Names that are unique: where two are alike, with the folder above."""
-    counted: dict[str, int] = defaultdict(int)
+    """The areas with unique names: names that occur twice get the folder above."""
+    counts: dict[str, int] = defaultdict(int)
     for area in areas:
-        counted[area.name] += 1
+        counts[area.name] += 1
     return [
         Area("/".join(area.folder.split("/")[-2:]), area.folder, area.files)
-        if counted[area.name] > 1 and area.folder
+        if counts[area.name] > 1 and area.folder
         else area
         for area in areas
     ]

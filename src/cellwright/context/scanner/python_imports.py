@@ -1,6 +1,6 @@
-"""What Python files import: statements are found by their words, then parsed by `ast`, one at a time.
+"""Finds what Python files import. Statements are found by the word `import`, then parsed by `ast`, one at a time.
 
-Parsing whole files would make a scan of a large project ten times slower, and a file of another version of Python would say nothing.
+Parsing whole files would make a scan of a large project ten times slower, and would fail on files for another version of Python.
 """
 
 import ast
@@ -13,10 +13,10 @@ from cellwright.context.scanner.layout import Layout
 LONGEST_START = 300
 LONGEST_LIST = 4_000
 LONGEST_STATEMENT = 10_000
-"""Nobody else works while a statement is parsed."""
+"""Other threads wait while a statement is parsed."""
 MOST_STATEMENTS = 5_000
 MOST_BRACKETS = 4
-MOST_KNOWN = 20_000
+MOST_REMEMBERED = 20_000
 WORD = "import"
 AFTER_WORD = (" ", "\t", "(", "\\", "*")
 _START = re.compile(r"(?:[^#'\"\n]*[:;])?[ \t]*(from\b[ \t]*[\w.]+[ \t]*)?")
@@ -24,32 +24,32 @@ _REST = re.compile(r"[^\n(;#\\]*(?:\\\r?\n[^\n(;#\\]*)*")
 
 
 def statements(text: str) -> list[str]:
-    """The import statements of a program, as they stand: not those in strings of several lines, nor in comments.
+    """The source of a program's import statements: not those in strings of several lines, nor in comments.
 
-    What only looks like a statement may be among them; parsing tells.
+    Text that only looks like a statement may be among them; parsing tells.
     """
-    found: list[str] = []
-    done = unquoted = ended = 0
-    while (at := text.find(WORD, done)) >= 0 and len(found) < MOST_STATEMENTS:
-        done = at + len(WORD)
-        if not text.startswith(AFTER_WORD, done):
+    sources: list[str] = []
+    position = unquoted = ended = 0
+    while (at := text.find(WORD, position)) >= 0 and len(sources) < MOST_STATEMENTS:
+        position = at + len(WORD)
+        if not text.startswith(AFTER_WORD, position):
             continue
         begin = _begin(text, ended, at)
         if begin < 0:
             continue
         unquoted = _unquoted(text, unquoted, at)
         if unquoted > at:
-            done = unquoted
+            position = unquoted
             continue
-        statement, ended = _statement(text, begin, done)
-        done = max(ended, done)
+        statement, ended = _statement(text, begin, position)
+        position = max(ended, position)
         if statement:
-            found.append(statement)
-    return found
+            sources.append(statement)
+    return sources
 
 
 def _begin(text: str, ended: int, at: int) -> int:
-    """Where the statement begins whose word `import` stands at `at`, after the last one has ended; -1 if it is none."""
+    """Where the statement begins that has its word `import` at `at`; -1 if there is none. The last one ended at `ended`."""
     earliest = max(ended, at - LONGEST_START)
     line = max(text.rfind("\n", earliest, at) + 1, earliest)
     if text.endswith("\\\n", earliest, line):
@@ -67,7 +67,7 @@ def _begin(text: str, ended: int, at: int) -> int:
 
 
 def _unquoted(text: str, position: int, at: int) -> int:
-    """From a position outside of strings of several lines: the first such position that is not before `at`."""
+    """The first position from `at` on that is outside of strings of several lines; `position` is such a one before it."""
     while position < at:
         double, single = text.find('"""', position, at), text.find("'''", position, at)
         if double < 0 and single < 0:
@@ -79,8 +79,8 @@ def _unquoted(text: str, position: int, at: int) -> int:
 
 
 def _statement(text: str, begin: int, after: int) -> tuple[str, int]:
-    """The statement that begins here, of which everything before `after` is known, and where it ends."""
-    # Programs that were made by programs stand on one line of megabytes.
+    """The statement that begins at `begin` and goes on at least to `after`, and where it ends."""
+    # Generated programs may be one line of megabytes.
     latest = min(begin + LONGEST_STATEMENT, len(text))
     end = text.find("\n", after, latest)
     line = text[begin : end if end >= 0 else latest]
@@ -92,7 +92,7 @@ def _statement(text: str, begin: int, after: int) -> tuple[str, int]:
 
 
 def _with_brackets(text: str, begin: int, bracket: int) -> tuple[str, int]:
-    """The statement whose names stand in brackets, and where it ends. A comment between the names may have brackets too."""
+    """The statement whose names are in brackets, and where it ends. A comment between the names may have brackets, too."""
     end = bracket
     for _ in range(MOST_BRACKETS):
         end = text.find(")", end + 1, bracket + LONGEST_LIST)
@@ -105,7 +105,7 @@ def _with_brackets(text: str, begin: int, bracket: int) -> tuple[str, int]:
 
 @lru_cache(maxsize=4096)
 def _parsed(statement: str) -> tuple[ast.stmt, ...]:
-    """Most files of a project import the same things."""
+    """Cached, because most files of a project import the same modules."""
     if len(statement) > LONGEST_STATEMENT:
         return ()
     try:
@@ -115,25 +115,25 @@ def _parsed(statement: str) -> tuple[ast.stmt, ...]:
 
 
 class PythonImports:
-    """Which files of a project the import statements of its programs mean. Remembers: most files import the same things."""
+    """Resolves import statements to files of the project. Remembers them, because most files import the same modules."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._known: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._resolved: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def of(self, path: str, text: str) -> list[str]:
         """The files that a program imports, in the order of its text."""
-        found: list[str] = []
+        imported: list[str] = []
         for statement in statements(text):
-            # Where a statement stands matters only if it is a relative one.
+            # The folder of a statement matters only if it is a relative import.
             folder = path.rpartition("/")[0] if "." in statement and statement[4:].lstrip()[:1] == "." else ""
-            targets = self._known.get((folder, statement))
+            targets = self._resolved.get((folder, statement))
             if targets is None:
-                if len(self._known) >= MOST_KNOWN:
-                    self._known.clear()
-                targets = self._known[folder, statement] = tuple(self._targets(folder, statement))
-            found += targets
-        return found
+                if len(self._resolved) >= MOST_REMEMBERED:
+                    self._resolved.clear()
+                targets = self._resolved[folder, statement] = tuple(self._targets(folder, statement))
+            imported += targets
+        return imported
 
     def _targets(self, folder: str, statement: str) -> Iterator[str]:
         for node in _parsed(statement):

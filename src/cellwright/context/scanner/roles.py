@@ -1,4 +1,4 @@
-"""The files of a module that are worth knowing: where it begins, what sets it up, what the rest leans on, what proves it."""
+"""Chooses the key files of a module: entry points, configuration, the files that others import most, and tests."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,18 +26,18 @@ def key_files(
     importers: Mapping[str, int],
     heads: Mapping[str, str],
 ) -> tuple[KeyFile, ...]:
-    """At most nine files, each with its role. `importers` counts who imports a file, `heads` holds how files begin."""
+    """At most nine files, each with its role. `importers` counts the importers of each file, `heads` has the first text of each."""
     by_depth = sorted(files, key=lambda path: (path.count("/"), path))
     named = set(named_entries)
-    entries = [path for path in by_depth if path in named or any(path.endswith(f"/{one}") for one in named)]
+    entries = [path for path in by_depth if path in named or any(path.endswith(f"/{entry}") for entry in named)]
     entries += [path for path in by_depth if is_entry(path) and path not in entries]
     entries = entries[:MOST_ENTRIES]
     configs = [path for path in by_depth if is_config(path) and path not in entries][:MOST_CONFIGS]
-    taken = {*entries, *configs}
-    ranked = sorted((path for path in files if path not in taken), key=lambda path: (-importers.get(path, 0), path))
+    used = {*entries, *configs}
+    ranked = sorted((path for path in files if path not in used), key=lambda path: (-importers.get(path, 0), path))
     core = [path for path in ranked if importers.get(path, 0) > 0][:MOST_CORE]
     if not (entries or core):
-        core = [path for path in by_depth if path not in taken][:MOST_CORE]
+        core = [path for path in by_depth if path not in used][:MOST_CORE]
     chosen = (
         *((path, Role.ENTRY) for path in entries),
         *((path, Role.CONFIG) for path in configs),
@@ -57,7 +57,7 @@ def is_config(path: str) -> bool:
     return name in CONFIG_NAMES or name.partition(".")[0] in CONFIG_STEMS or ".config." in name or ".setup." in name
 
 
-# What a file says of itself first, up to a blank line or the end of the comment.
+# The first comment or docstring of a file, up to a blank line or its end.
 _PYTHON_DOC = re.compile(r"\A(?:\s++|#[^\n]*+\n)*+[rR]?(\"\"\"|''')\s*((?:(?!\1|\n[ \t]*\n).){1,400})", re.DOTALL)
 _BLOCK = re.compile(
     r"\A(?:\s++|#![^\n]*+\n|['\"]use \w+['\"];?)*+(/)\*\*?[\s*!]*((?:(?!\*/|\n[ \t*]*\n).){1,400})", re.DOTALL
@@ -68,11 +68,11 @@ _NOISE = re.compile(r"copyright|licen[cs]e|eslint|@ts-|spdx|generated|pylint|noq
 
 
 def described(path: str, head: str) -> str:
-    """The first sentence that a file says of itself; empty if it says nothing, or only a licence."""
+    """The first sentence that a file says about itself; empty if it says nothing, or only a licence."""
     patterns = (_PYTHON_DOC,) if language_of(path) == "Python" else (_BLOCK, _LINES)
     for pattern in patterns:
-        if (found := pattern.match(head)) and not _NOISE.search(found[2]):
-            text = _MARKS.sub(" ", found[2]).strip()
+        if (match := pattern.match(head)) and not _NOISE.search(match[2]):
+            text = _MARKS.sub(" ", match[2]).strip()
             return _shortened(re.split(r"(?<=[.!?])\s", text)[0])
     return ""
 
@@ -88,16 +88,16 @@ ANY_NAMES = frozenset({"__init__", "index", "main", "mod", "utils", "src", "lib"
 
 
 def tests_for(name: str, tests: Iterable[str], stems: Iterable[str]) -> list[str]:
-    """The tests that by their name are about a module, or about a file of it."""
-    wanted = {name.lower(), *(stem.lower() for stem in stems)}
-    found: list[tuple[int, str]] = []
+    """The tests that are about a module or one of its files, judged by their names; the closest first."""
+    subjects = {name.lower(), *(stem.lower() for stem in stems)}
+    ranked: list[tuple[int, str]] = []
     for path in tests:
         *folders, last = path.lower().split("/")
-        about = re.sub(r"^test_|_test$|_spec$|tests?$|\.(?:test|spec)$", "", last.partition(".")[0])
-        if about == name.lower():
-            found.append((0, path))
-        elif name.lower() in folders and name.lower() not in ANY_NAMES and about != last.partition(".")[0]:
-            found.append((1, path))
-        elif about in wanted and about not in ANY_NAMES:
-            found.append((2, path))
-    return [path for _, path in sorted(found)]
+        subject = re.sub(r"^test_|_test$|_spec$|tests?$|\.(?:test|spec)$", "", last.partition(".")[0])
+        if subject == name.lower():
+            ranked.append((0, path))
+        elif name.lower() in folders and name.lower() not in ANY_NAMES and subject != last.partition(".")[0]:
+            ranked.append((1, path))
+        elif subject in subjects and subject not in ANY_NAMES:
+            ranked.append((2, path))
+    return [path for _, path in sorted(ranked)]

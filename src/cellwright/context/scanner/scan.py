@@ -1,4 +1,4 @@
-"""One look at a whole project: its files, what the manifests say, its modules and what they need of each other."""
+"""Scans a whole project: its files, its manifests, its modules and how they depend on each other."""
 
 import os
 import posixpath
@@ -37,26 +37,24 @@ SERVICES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ProjectScan:
-    """What was found."""
+    """The results of a scan."""
 
     project: Project
     files: Sequence[str]
-    heads: Mapping[str, str]
-    """How source files begin: for search."""
     truncated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Kinds:
-    """The source files of a project, told apart once."""
+    """The source files of a project, divided into code and tests."""
 
     sources: Mapping[str, list[str]]
-    """Their names, by folder."""
+    """The names of all source files, by folder."""
     code: Mapping[str, list[str]]
-    """Their paths, by folder, without tests."""
+    """The paths of those that are not tests, by folder."""
     tests: Sequence[str]
     languages: Mapping[str, int]
-    """How many files of each."""
+    """How many files there are in each language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +64,16 @@ class _Sources:
 
 
 def scan(root: str, progress: Progress = lambda _done, _total: None, reach: Reach = BY_NAME) -> ProjectScan:
-    """Look at the project below `root`. Reads every source file that may be read once; writes nothing."""
+    """Scan the project below `root`. Reads every source file that may be read once; writes nothing."""
     real = os.path.realpath(root)
     listing = list_files(real, progress=progress, reach=reach)
     paths = listing.paths()
     manifests = _manifests(real, listing)
     kinds = _kinds(listing)
-    sources = _read_sources(real, kinds.sources, layout_of(listing, _packages(manifests)), progress)
+    packages = {
+        manifest.module_path: posixpath.dirname(manifest.path) for manifest in manifests if manifest.module_path
+    }
+    sources = _read_sources(real, kinds.sources, layout_of(listing, packages), progress)
     first = manifests[0] if manifests else None
     name = (first.name if first else "") or posixpath.basename(real)
     name = name if can_be_given(name) else on_one_line(name)
@@ -80,7 +81,7 @@ def scan(root: str, progress: Progress = lambda _done, _total: None, reach: Reac
     modules = _modules(areas, kinds, manifests, sources)
     facts = _facts(name, paths, kinds, manifests, areas)
     project = replace(facts, modules={module.name: module for module in modules})
-    return ProjectScan(project, paths, sources.heads, listing.truncated)
+    return ProjectScan(project, paths, listing.truncated)
 
 
 def _kinds(listing: Listing) -> _Kinds:
@@ -89,14 +90,18 @@ def _kinds(listing: Listing) -> _Kinds:
     tests: list[str] = []
     languages: Counter[str] = Counter()
     for folder, names in listing.folders.items():
-        told = {name: language for name in names if (language := language_of(name)) is not None}
-        if told:
+        language_of_name = {name: language for name in names if (language := language_of(name)) is not None}
+        if language_of_name:
             prefix = f"{folder}/" if folder else ""
-            languages.update(told.values())
-            sources[folder] = list(told)
-            aside = set(told) if is_test_folder(folder) else {name for name in told if is_test_name(name)}
-            tests += [prefix + name for name in told if name in aside]
-            code[folder] = [prefix + name for name in told if name not in aside]
+            languages.update(language_of_name.values())
+            sources[folder] = list(language_of_name)
+            test_names = (
+                set(language_of_name)
+                if is_test_folder(folder)
+                else {name for name in language_of_name if is_test_name(name)}
+            )
+            tests += [prefix + name for name in language_of_name if name in test_names]
+            code[folder] = [prefix + name for name in language_of_name if name not in test_names]
     return _Kinds(sources, {folder: paths for folder, paths in code.items() if paths}, tests, languages)
 
 
@@ -113,21 +118,17 @@ def _reader(real: str, largest: int) -> Callable[[str], str]:
 
 
 def _manifests(real: str, listing: Listing) -> list[Manifest]:
-    """The manifests, those nearest the root first; a manifest among tests or examples says nothing of the project."""
-    named = [
+    """The manifests, those nearest the root first. A manifest among tests or examples says nothing about the project."""
+    paths = [
         f"{folder}/{name}".lstrip("/")
         for folder, names in listing.folders.items()
         for name in names
         if is_manifest(name) and not is_test_folder(folder) and not is_side_folder(folder)
     ]
     read = _reader(real, LARGEST_MANIFEST)
-    ordered = sorted(named, key=lambda path: (path.count("/"), path.endswith("requirements.txt"), path))
-    found = (read_manifest(path, read) for path in ordered[:MOST_MANIFESTS])
-    return [one for one in found if one is not None]
-
-
-def _packages(manifests: Iterable[Manifest]) -> dict[str, str]:
-    return {one.module_path: posixpath.dirname(one.path) for one in manifests if one.module_path}
+    ordered = sorted(paths, key=lambda path: (path.count("/"), path.endswith("requirements.txt"), path))
+    manifests = (read_manifest(path, read) for path in ordered[:MOST_MANIFESTS])
+    return [manifest for manifest in manifests if manifest is not None]
 
 
 def _read_sources(real: str, names: Mapping[str, list[str]], layout: Layout, progress: Progress) -> _Sources:
@@ -141,11 +142,11 @@ def _read_sources(real: str, names: Mapping[str, list[str]], layout: Layout, pro
         if len(heads) < MOST_HEADS:
             heads[path] = text[:HEAD]
         if path.endswith(".cs"):
-            # Who declares a namespace is known only when all files have been seen; what stands in its first lines is enough.
+            # Namespaces are known only after all files have been read; until then the first lines are kept.
             waiting[path] = text[:CSHARP_HEAD]
             spaces[namespace_of(text)].append(path)
-        elif found := resolve.of(path, text):
-            imports[path] = found
+        elif targets := resolve.of(path, text):
+            imports[path] = targets
         if done % PROGRESS_EVERY == 0:
             progress(done, total)
     progress(total, total)
@@ -169,15 +170,15 @@ def _texts(real: str, sources: Mapping[str, list[str]]) -> Iterator[tuple[str, s
 
 
 def _needed(kinds: _Kinds, sources: _Sources) -> set[str]:
-    """The folders that code outside of them imports from; what tests and side folders need says nothing."""
-    found: set[str] = set()
+    """The folders from which code in other folders imports. Imports by tests and side folders do not count."""
+    needed: set[str] = set()
     for folder, paths in kinds.code.items():
         if is_side_folder(folder):
             continue
         for target in chain.from_iterable(sources.imports.get(path, ()) for path in paths):
-            if (there := posixpath.dirname(target)) != folder:
-                found.add(there)
-    return found
+            if (target_folder := posixpath.dirname(target)) != folder:
+                needed.add(target_folder)
+    return needed
 
 
 def _modules(areas: Sequence[Area], kinds: _Kinds, manifests: Sequence[Manifest], sources: _Sources) -> list[Module]:
@@ -185,11 +186,11 @@ def _modules(areas: Sequence[Area], kinds: _Kinds, manifests: Sequence[Manifest]
     code = chain.from_iterable(kinds.code.values())
     importers = Counter(chain.from_iterable(sources.imports.get(path, ()) for path in code))
     entries = [
-        posixpath.normpath(posixpath.join(posixpath.dirname(one.path), entry))
-        for one in manifests
-        for entry in one.entries
+        posixpath.normpath(posixpath.join(posixpath.dirname(manifest.path), entry))
+        for manifest in manifests
+        for entry in manifest.entries
     ]
-    entries += [entry for one in manifests for entry in one.entries if one.language == "Python"]
+    entries += [entry for manifest in manifests for entry in manifest.entries if manifest.language == "Python"]
     return [
         Module(
             area.name,
@@ -217,9 +218,9 @@ def _modules(areas: Sequence[Area], kinds: _Kinds, manifests: Sequence[Manifest]
 
 
 def _description(area: Area, manifests: Iterable[Manifest], heads: Mapping[str, str]) -> str:
-    for one in manifests:
-        if one.description and posixpath.dirname(one.path) == area.folder:
-            return one.description
+    for manifest in manifests:
+        if manifest.description and posixpath.dirname(manifest.path) == area.folder:
+            return manifest.description
     for name in ("__init__.py", "lib.rs", "src/lib.rs", "mod.rs", "doc.go", "index.ts", "index.js"):
         path = f"{area.folder}/{name}".lstrip("/")
         if path in heads and (text := described(path, heads[path])):
@@ -233,12 +234,14 @@ def _facts(
 ) -> Project:
     total = sum(kinds.languages.values())
     ranked = sorted(kinds.languages.items(), key=lambda item: -item[1])[:MOST_LANGUAGES]
-    languages = [one for one, count in ranked if count >= total * MIN_LANGUAGE_SHARE]
-    used = frameworks(need for one in manifests for need in one.dependencies)
+    languages = [language for language, count in ranked if count >= total * MIN_LANGUAGE_SHARE]
+    used = frameworks(need for manifest in manifests for need in manifest.dependencies)
     notebooks = [path for path in paths if path.endswith(".ipynb")]
     extra = ["Jupyter notebooks"] if notebooks else []
     stack = tuple(dict.fromkeys((*languages, *used, *extra)))
-    runtimes = list({one.language: one.runtime for one in reversed(manifests) if one.runtime}.values())[::-1]
+    runtimes = list(
+        {manifest.language: manifest.runtime for manifest in reversed(manifests) if manifest.runtime}.values()
+    )[::-1]
     return Project(
         name,
         _type(used, manifests, bool(notebooks) and total <= len(notebooks)),
@@ -247,7 +250,7 @@ def _facts(
         ", ".join(runtimes[:3]),
         _manager(paths, manifests),
         _pattern(total, manifests, areas),
-        next((one.description for one in manifests if one.description and "/" not in one.path), ""),
+        next((manifest.description for manifest in manifests if manifest.description and "/" not in manifest.path), ""),
     )
 
 
@@ -259,25 +262,29 @@ def _type(used: Sequence[str], manifests: Sequence[Manifest], mostly_notebooks: 
         return "frontend" if web else "backend"
     if mostly_notebooks:
         return "notebooks"
-    if any(one.entries and one.language == "Python" for one in manifests):
+    if any(manifest.entries and manifest.language == "Python" for manifest in manifests):
         return "application"
     return "library" if manifests else "project"
 
 
 def _manager(paths: Sequence[str], manifests: Sequence[Manifest]) -> str:
     names = {path.rpartition("/")[2] for path in paths if path.count("/") <= 1}
-    found = [manager for lock, manager in LOCKS.items() if lock in names]
-    of_manifests = [one.manager for one in manifests if one.manager]
+    of_locks = [manager for lock, manager in LOCKS.items() if lock in names]
+    of_manifests = [manifest.manager for manifest in manifests if manifest.manager]
     python = {"uv", "poetry", "pdm", "pipenv", "conda", "pixi"}
-    if python & set(found):
-        of_manifests = [one for one in of_manifests if one not in {"pip", "poetry"}]
-    if set(found) - python:
-        of_manifests = [one for one in of_manifests if one != "npm"]
-    return ", ".join(dict.fromkeys([*found, *of_manifests]))
+    if python & set(of_locks):
+        of_manifests = [manager for manager in of_manifests if manager not in {"pip", "poetry"}]
+    if set(of_locks) - python:
+        of_manifests = [manager for manager in of_manifests if manager != "npm"]
+    return ", ".join(dict.fromkeys([*of_locks, *of_manifests]))
 
 
 def _pattern(sources: int, manifests: Sequence[Manifest], areas: Sequence[Area]) -> str:
-    roots = {posixpath.dirname(one.path) for one in manifests if one.path.rpartition("/")[2] != "requirements.txt"}
+    roots = {
+        posixpath.dirname(manifest.path)
+        for manifest in manifests
+        if manifest.path.rpartition("/")[2] != "requirements.txt"
+    }
     names = {area.name.lower() for area in areas}
     if len(roots) > 2:  # noqa: PLR2004 - the root's own and one for the documentation are ordinary
         return "monorepo"

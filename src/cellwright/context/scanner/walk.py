@@ -1,4 +1,4 @@
-"""The files of a project, as git would see them: what is ignored, vendored, a link or out of reach is not there."""
+"""Lists the files of a project as git would: without those that are ignored, vendored, links or out of reach."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a walk found. `truncated` says that there is more."""
+    """The files that a walk found. `truncated` says that there are more."""
 
     folders: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """The names of the files in each folder, in the order of the walk."""
@@ -54,7 +54,7 @@ class Listing:
 
 
 _Scope = tuple[tuple[int, Rules], ...]
-"""The rules that hold in a folder, innermost first, each with how much of a path is above its own folder."""
+"""The rules that apply in a folder, innermost first, each with the length of the path to its own folder."""
 
 
 def list_files(
@@ -63,9 +63,9 @@ def list_files(
     progress: Progress = lambda _done, _total: None,
     reach: Reach = BY_NAME,
 ) -> Listing:
-    """Every file of the project below `root`, in which links are resolved."""
+    """Every file of the project below `root`, a path without links."""
     folders: dict[str, list[str]] = {}
-    count = told = 0
+    count = reported = 0
     for folder in walk(root, reach):
         names = [entry.name for entry in folder.files[: most - count]]
         if names:
@@ -73,8 +73,8 @@ def list_files(
         count += len(names)
         if len(names) < len(folder.files):
             return Listing(folders, truncated=True)
-        if count - told >= PROGRESS_EVERY:
-            told = count
+        if count - reported >= PROGRESS_EVERY:
+            reported = count
             progress(count, 0)
     return Listing(folders)
 
@@ -82,7 +82,7 @@ def list_files(
 def walk(root: str, reach: Reach = BY_NAME) -> Iterator[Folder]:
     """The folders, each before those in it, in order of their names, with the files that may be read.
 
-    Links are not followed; pipes and devices are no files. In `root` links are resolved.
+    Links are not followed, and pipes and devices are left out. `root` is a path without links.
     """
     private = reach.private_below(root)
     exclude = _rules(root, ".git/info/exclude")
@@ -139,7 +139,7 @@ def ignored(scope: _Scope, prefix: str, name: str, *, is_folder: bool) -> bool:
 
 def _rules(root: str, path: str) -> Rules:
     try:
-        # A rule file that is a link or a pipe is none: git does not follow it either, and nobody may be kept waiting.
+        # A rule file that is a link or a pipe does not count: git does not follow it either, and reading a pipe may block.
         descriptor = machine.open_plain(f"{root}/{path}")
     except OSError:
         return Rules(b"")

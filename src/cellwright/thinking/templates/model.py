@@ -10,7 +10,7 @@ from cellwright.core.prompts import PromptArgument
 from cellwright.notebook.model import Notebook
 
 MAX_VALUE = 4_000
-"""Characters of an argument that a prompt repeats; what is longer belongs into the notebook."""
+"""The most characters of an argument that a prompt repeats. Longer text belongs into the notebook."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,21 +24,24 @@ class Template:
     steps: str
     """How to work with it, as the prompt says it after the beginning."""
 
-    def begun(self, problem: str) -> Notebook:
-        """The notebook with this problem in its last cell, where words ask for it. A literal: no text of a problem becomes code."""
+    def with_problem(self, problem: str) -> Notebook:
+        """The notebook with this problem in its last cell, in place of the words that ask for it.
+
+        The problem is written as a string literal, so that none of its text becomes code.
+        """
         self._check_length("problem", problem)
         if not problem.strip():
             raise InvalidArgument("the problem is empty", hint="say what is to be solved or decided, or leave it out")
         *cells, last = self.notebook.cells
-        asked_for = _first_text(last.source)
-        begin = replace(last, source=last.source.replace(asked_for, repr(problem.strip()), 1))
-        return replace(self.notebook, cells=(*cells, begin))
+        placeholder = _first_literal(last.source)
+        filled = replace(last, source=last.source.replace(placeholder, repr(problem.strip()), 1))
+        return replace(self.notebook, cells=(*cells, filled))
 
     def prompt(self, arguments: Mapping[str, str] | None = None) -> str:
         """The template as a message to a model: what it is for, how to begin, how to go on."""
-        given = self._checked(arguments or {})
-        about = "\n".join(f"{name}: {value}" for name, value in given.items())
-        problem = json.dumps(given[self.arguments[0].name], ensure_ascii=False)
+        values = self._checked_arguments(arguments or {})
+        about = "\n".join(f"{name}: {value}" for name, value in values.items())
+        problem = json.dumps(values[self.arguments[0].name], ensure_ascii=False)
         begin = (
             f'Begin with notebook_create(pattern="{self.name}", problem={problem}) and run all its cells (notebook_run_all). '
             "Then add a short code cell for every step (notebook_add_cell) and run it (notebook_run_cell); end it with the name "
@@ -46,19 +49,19 @@ class Template:
         )
         return "\n\n".join(part for part in (f"{self.title}: {self.description}", about, begin, self.steps) if part)
 
-    def _checked(self, arguments: Mapping[str, str]) -> dict[str, str]:
-        known = [argument.name for argument in self.arguments]
-        unknown = sorted(set(arguments) - set(known))
+    def _checked_arguments(self, arguments: Mapping[str, str]) -> dict[str, str]:
+        names = [argument.name for argument in self.arguments]
+        unknown = sorted(set(arguments) - set(names))
         if unknown:
             raise InvalidArgument(
-                f"{self.name} has no argument {unknown[0][:40]!r}", hint=f"it has: {', '.join(known)}"
+                f"{self.name} has no argument {unknown[0][:40]!r}", hint=f"it has: {', '.join(names)}"
             )
-        given = {name: arguments[name].strip() for name in known if arguments.get(name, "").strip()}
+        values = {name: arguments[name].strip() for name in names if arguments.get(name, "").strip()}
         for argument in self.arguments:
-            if argument.required and argument.name not in given:
+            if argument.required and argument.name not in values:
                 raise InvalidArgument(f"{self.name} needs {argument.name!r}", hint=argument.description)
-            self._check_length(argument.name, given.get(argument.name, ""))
-        return given
+            self._check_length(argument.name, values.get(argument.name, ""))
+        return values
 
     @staticmethod
     def _check_length(name: str, value: str) -> None:
@@ -68,8 +71,8 @@ class Template:
             )
 
 
-def _first_text(source: str) -> str:
-    """The text that is given first in a call, as it stands in the source: in a template, the words that ask for the problem."""
+def _first_literal(source: str) -> str:
+    """The first argument of a call that is a literal, as it is written in the source: in a template, the words that ask for the problem."""
     texts = (
         ast.get_source_segment(source, call.args[0])
         for call in ast.walk(ast.parse(source))
