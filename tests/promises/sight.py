@@ -2,4 +2,14 @@
 
 PROMISES = {
     "sight:merge": "Two changes of one text are merged where they do not touch; where they do, there is no merged text.",
+    "sight:index": "An index, a range or an execution count means the cell that was shown there, wherever it is by now; the answer says where.",
+    "sight:gone": "If a cell that was shown is gone, nothing is changed, and the answer has the outline around where it was.",
+    "sight:insert": "New cells go after the cell that they were to follow when the caller saw the notebook.",
+    "sight:merge:cells": "What somebody else changed in a cell after the caller saw it is merged, or the edit is refused with what they did; `any` overwrites it.",
+    "sight:moved": "A cell that somebody moved after the caller saw it is not moved by an edit that does not know of it.",
+    "sight:nothing-shown": "Who was shown nothing acts on the notebook as it is, and the answer names the cells by id and first line.",
+    "sight:two-agents": "Agents with one token have a view each: of their connection, or by its name.",
+    "sight:forgotten": "A view that is no longer remembered is refused and not guessed; what is remembered is bounded.",
+    "sight:diff": "Every edit of a notebook answers with a short diff of what it changed, and a view.",
+    "sight:random": "However a person's and two agents' work falls together, no wrong cell is changed, no text is lost, and nothing is refused for no reason.",
 }

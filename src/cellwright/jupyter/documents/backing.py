@@ -11,6 +11,7 @@ from pycrdt import Map, MapEvent, Subscription
 
 from cellwright.core.errors import CellwrightError, NotFound, Unavailable
 from cellwright.jupyter.documents.room import Room, Saved
+from cellwright.jupyter.errors import UnknownOutcome
 from cellwright.jupyter.files.paths import DocPath
 from cellwright.jupyter.model import FileInfo, FileKind
 from cellwright.jupyter.port import Documents
@@ -58,6 +59,10 @@ class Backing(Protocol):
 
     async def refresh(self) -> None:
         """Check that the file is still there, under this name, and as it was read. If not, raise, or close this backing."""
+        ...
+
+    async def catch_up(self) -> None:
+        """Wait until everything that others changed up to now is here."""
         ...
 
     async def acknowledge(self) -> Acknowledged:
@@ -125,6 +130,14 @@ class RoomBacking:
         named = self._named
         if isinstance(named, str) and named not in ("", self._path.text, self._named_at_first):
             raise NotFound(f"{self._path} was renamed to {named}", hint=f"Use {named}")
+
+    async def catch_up(self) -> None:
+        try:
+            await self.room.flush()
+        except UnknownOutcome as error:
+            raise Unavailable(
+                f"Jupyter does not answer; nothing was changed in {self._path}", hint="Try again"
+            ) from error
 
     async def acknowledge(self) -> Acknowledged:
         await self.room.flush()
@@ -200,6 +213,9 @@ class FileBacking:
         before = self._info
         if not self._writing.locked() and (now.last_modified, now.size) != (before.last_modified, before.size):
             self._outdated = True
+
+    async def catch_up(self) -> None:
+        """The file was compared when the document was leased, and is again before it is written."""
 
     async def acknowledge(self) -> Acknowledged:
         async with self._writing:

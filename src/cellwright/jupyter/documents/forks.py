@@ -85,6 +85,9 @@ class ForkBacking:
     async def refresh(self) -> None:
         self.check_open()
 
+    async def catch_up(self) -> None:
+        """Nobody else changes a fork."""
+
     async def acknowledge(self) -> Acknowledged:
         await self._room.flush()
         return Acknowledged(live=False, saved=False)

@@ -89,6 +89,10 @@ class OpenDocument(Generic[View]):
         """False once its connection is lost or it was left: the view no longer follows the document."""
         return self._backing.is_open
 
+    async def catch_up(self) -> None:
+        """Wait until what others did up to now is here: before cells are taken away in which somebody may be typing."""
+        await self._backing.catch_up()
+
     async def change(self, edit: Callable[[View], T], *, save: bool = False) -> tuple[T, Acknowledged]:
         """Make a change and wait until it has arrived. Returns the result of `edit`, and what is known of the change.
 

@@ -10,6 +10,7 @@ from cellwright.core.text.counting import counted
 from cellwright.core.types import Call
 from cellwright.jupyter.files.creating import make_folders
 from cellwright.jupyter.files.paths import NotebookPath, folder_path
+from cellwright.jupyter.notebooks.sights import Sight
 from cellwright.jupyter.service import LiveNotebooks
 from cellwright.jupyter.tools.common import CellWhereabouts, Insertion
 from cellwright.notebook.model import revision_of
@@ -23,6 +24,7 @@ class CreatedFolder(TypedDict):
 
 class CreatedNotebook(CreatedFolder):
     cells: list[CellWhereabouts]
+    view: str
     kernel_name: str | None
 
 
@@ -50,11 +52,14 @@ async def create_nb(
         {"index": index, "id": cell["id"], "revision": revision_of(cell["source"])}
         for index, cell in enumerate(content["cells"])
     ]
+    ids, revisions = [cell["id"] for cell in where], [str(cell["revision"]) for cell in where]
+    sight = Sight(tuple(ids), tuple(revisions), (None,) * len(ids))
     return {
         "message": f"Created {notebook_path} with {counted(len(where), 'cell')}",
         "path": notebook_path.text,
         "created_folders": list(created.folders),
         "cells": where,
+        "view": notebooks.sight(call, notebook_path).show(sight),
         "kernel_name": content["metadata"]["kernelspec"]["name"] if content["metadata"] else None,
     }
 

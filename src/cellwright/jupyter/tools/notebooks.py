@@ -130,6 +130,8 @@ async def modify_nb_cells(
         return ids, runnable, lost
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
+        if any(modification.type is not None for modification in modifications):
+            await document.catch_up()
         ((ids, runnable, lost), diff), acknowledged = await document.change(with_diff(modify))
         where, new_view = whereabouts(document.view, ids), sight.show(document.view)
     message = f"Modified {counted(len(ids), 'cell')} in {counted(len(modifications), 'range')}"
@@ -240,6 +242,7 @@ async def delete_nb_cells(
         return notebook.delete(each_at(cells), expect=exactly(expect), author=author_of(call))
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
+        await document.catch_up()
         (deleted_ids, diff), acknowledged = await document.change(with_diff(delete))
         remaining, new_view = document.view.cell_count, sight.show(document.view)
     return {

@@ -85,6 +85,7 @@ async def move_nb_cells(
         async with notebooks.open(call, notebook_path) as source:
             copied_cells = copies(source.view)
     async with notebooks.edit(call, target, propose=propose) as (document, proposal):
+        await document.catch_up()
         (ids, diff), acknowledged = await document.change(with_diff(edit))
         where, new_view = whereabouts(document.view, ids), target_sight.show(document.view)
     message = f"Copied {counted(len(ids), 'cell')} to {target}" if copy else f"Moved {counted(len(ids), 'cell')}"
@@ -134,6 +135,7 @@ async def split_join_nb_cells(
         return [cell_id], removed_ids
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
+        await document.catch_up()
         ((ids, removed_ids), diff), acknowledged = await document.change(with_diff(edit))
         where, new_view = whereabouts(document.view, ids), sight.show(document.view)
     message = f"Split a cell into {len(ids)}" if lines else f"Joined {counted(len(removed_ids) + 1, 'cell')}"

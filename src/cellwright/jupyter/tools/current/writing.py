@@ -132,6 +132,7 @@ async def delete_cell(
         return cell.index, head
 
     async with cells.notebooks.open(call, path) as document:
+        await document.catch_up()
         ((index, deleted_head), diff), acknowledged = await document.change(with_diff(delete))
         remaining, shown = document.view.cell_count, sight.show(document.view)
     source = cut_text(seen(deleted_head.source).text, DELETED_CHARACTERS)

@@ -1,0 +1,428 @@
+"""An edit means what its caller was shown: through a real client, a real Jupyter, and a person who types meanwhile."""
+
+import os
+import random
+from collections.abc import Callable, Generator
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+from pycrdt import Map, Text
+
+from jupyter_support import JupyterServer, Person, PersonIn, write_notebook
+from notebook_agent import Agent, agent_of, in_front_of
+from requirements import requirement
+from support import HttpServer
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+
+ROUNDS = int(os.environ.get("CELLWRIGHT_TEST_SIGHT", "120"))
+LEGACY = "legacy"
+
+
+@pytest.fixture(scope="module")
+def ours(jupyter_server: JupyterServer, tmp_path_factory: pytest.TempPathFactory) -> Generator[HttpServer]:
+    with in_front_of(jupyter_server, tmp_path_factory.mktemp("ours"), "--toolsets", "all") as server:
+        yield server
+
+
+@pytest.fixture
+def agent(ours: HttpServer) -> Callable[..., AbstractAsyncContextManager[Agent]]:
+    def connect(mode: str = LEGACY) -> AbstractAsyncContextManager[Agent]:
+        return agent_of(ours, mode)
+
+    return connect
+
+
+def new_cell(cell_id: str, source: str) -> Map[Any]:
+    return Map(
+        {"id": cell_id, "cell_type": "markdown", "source": Text(source), "metadata": Map({}), "attachments": Map({})}
+    )
+
+
+async def puts_a_cell_above(them: Person, source: str = "from above") -> None:
+    them.cells.insert(0, new_cell(f"above{random.getrandbits(30)}", source))
+    await them.settle()
+
+
+@requirement("sight:index")
+@pytest.mark.parametrize("cell", [{"start": 1}, {"start": 1, "end": 2}, {"id": "c1"}], ids=["index", "range", "id"])
+async def test_a_cell_is_the_one_that_was_shown(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn, cell: dict[str, Any]
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a = 1", "b = 2", "c = 3"])
+    async with agent() as do, person(path) as them:
+        shown = await do("read_nb_cells", path=path)
+        await puts_a_cell_above(them)
+        changed = await do(
+            "modify_nb_cells", path=path, modifications=[{"range": cell, "content": "B = 2"}], exec=False
+        )
+        assert changed["cells"][0]["id"] == "c1"
+        assert changed["cells"][0]["index"] == 2
+        assert changed["view"] != shown["view"]
+        assert changed["diff"].splitlines() == ["2 c1", "@@ -1 +1 @@", "-b = 2", "+B = 2"]
+        assert (await do.sources(path)) == ["from above", "a = 1", "B = 2", "c = 3"]
+        # From now on indexes count in what was shown last.
+        read = await do("read_nb_cells", path=path, ranges=[{"start": 2}])
+        assert [found["source"] for found in read["cells"]] == ["B = 2"]
+
+
+@requirement("sight:index")
+async def test_an_execution_count_is_the_one_that_was_shown(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a = 1", "b = 2"])
+    async with agent() as do, person(path) as them:
+        await do("execute_nb_cells", path=path, cells="all")
+        await do("read_nb_cells", path=path)
+        await them.settle()
+        with them.doc.transaction():
+            them.cells[0]["execution_count"] = 2.0
+            them.cells[1]["execution_count"] = 3.0
+        await them.settle()
+        edited = await do("edit_nb_cell", path=path, cell="[2]", old="b", new="B")
+        assert edited["cells"][0]["id"] == "c1"
+
+
+@requirement("sight:gone")
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("modify_nb_cells", {"modifications": [{"range": {"start": 1}, "content": "x"}]}),
+        ("edit_nb_cell", {"cell": 1, "old": "b", "new": "x"}),
+        ("delete_nb_cells", {"ranges": [{"start": 0, "end": 2}]}),
+        ("move_nb_cells", {"ranges": [{"start": 1}], "position": 0}),
+        ("execute_nb_cells", {"ranges": [{"start": 1}]}),
+    ],
+)
+async def test_a_cell_that_is_gone_is_not_guessed(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn, tool: str, arguments: dict[str, Any]
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a", "b", "c", "d"])
+    async with agent() as do, person(path) as them:
+        await do("get_nb_stat", path=path, outline=True)
+        del them.cells[1]
+        await them.settle()
+        error = await do.error(tool, path=path, **arguments)
+        assert error["code"] == "NOT_FOUND"
+        assert "c1" in error["message"]
+        assert [line.split(" | ")[1] for line in error["details"]["outline"]] == ["a", "c", "d"]
+        # The outline was shown, so indexes count in it from now on.
+        read = await do("read_nb_cells", path=path, ranges=[{"start": 1}], view=error["details"]["view"])
+        assert [cell["source"] for cell in read["cells"]] == ["c"]
+        assert await do.sources(path) == ["a", "c", "d"]
+
+
+@requirement("sight:insert")
+async def test_new_cells_follow_the_cell_that_they_were_to_follow(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a", "b", "c"])
+    async with agent() as do, person(path) as them:
+        await do("read_nb_cells", path=path)
+        await puts_a_cell_above(them)
+        inserted = await do("insert_nb_cells", path=path, position=2, cells=[{"content": "after b"}], exec=False)
+        assert inserted["cells"][0]["index"] == 3
+        assert inserted["diff"] == f"+ 3 {inserted['cells'][0]['id'][:12]} code | after b"
+        del them.cells[0]
+        await them.settle()
+        await do("insert_nb_cells", path=path, position=0, cells=[{"content": "first"}], exec=False)
+        assert await do.sources(path) == ["first", "a", "b", "after b", "c"]
+
+
+@requirement("sight:merge:cells")
+async def test_what_others_changed_is_merged_or_refused_with_what_they_did(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["one\ntwo\nthree", "b"])
+
+    def modification(content: str, **more: Any) -> dict[str, Any]:
+        return {"path": path, "exec": False, "modifications": [{"range": {"start": 0}, "content": content, **more}]}
+
+    async with agent() as do, person(path) as them:
+        await do("read_nb_cells", path=path)
+        them.text_of(0).insert(0, "their ")
+        await them.settle()
+        merged = await do("modify_nb_cells", **modification("one\ntwo\nmine"))
+        assert await do.sources(path) == ["their one\ntwo\nmine", "b"]
+        assert "+mine" in merged["diff"]
+        them.text_of(0).insert(0, "again ")
+        await them.settle()
+        # The sources were shown by reading them: what is read last is what counts.
+        refused = await do.error("modify_nb_cells", **modification("all\nmine"), view=merged["view"])
+        assert refused["code"] == "CONFLICT"
+        assert "+again their one" in refused["details"]["diff"]
+        assert (await do.error("delete_nb_cells", path=path, ranges=[{"start": 0}], view=merged["view"]))["code"] == (
+            "CONFLICT"
+        )
+        gone_text = await do.error("edit_nb_cell", path=path, cell=0, old="\ntheir one", new="x", view=merged["view"])
+        assert gone_text["code"] == "NOT_FOUND"
+        await do("modify_nb_cells", **modification("all mine", expect="any"), view=merged["view"])
+        assert await do.sources(path) == ["all mine", "b"]
+        them.text_of(0).insert(0, "x")
+        await them.settle()
+        await do("delete_nb_cells", path=path, ranges=[{"start": 0}], expect="any")
+        assert await do.sources(path) == ["b"]
+
+
+@requirement("sight:merge:cells")
+async def test_text_that_somebody_changed_is_not_called_missing(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["value = 1"])
+    async with agent() as do, person(path) as them:
+        await do("read_nb_cells", path=path)
+        del them.text_of(0)[0:5]
+        await them.settle()
+        error = await do.error("edit_nb_cell", path=path, cell=0, old="value", new="price")
+        assert error["code"] == "CONFLICT"
+        assert "-value = 1" in error["details"]["diff"]
+
+
+@requirement("sight:moved")
+async def test_a_cell_that_somebody_moved_is_not_moved_back(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a", "b", "c", "d"])
+    async with agent() as do, person(path) as them:
+        view = (await do("read_nb_cells", path=path))["view"]
+        with them.doc.transaction():
+            del them.cells[3]
+            them.cells.insert(0, new_cell("c3", "d"))
+        await them.settle()
+        error = await do.error("move_nb_cells", path=path, ranges=[{"start": 3}], position=1, view=view)
+        assert error["code"] == "CONFLICT"
+        moved = await do("move_nb_cells", path=path, ranges=[{"start": 2}], position=1, view=view)
+        assert await do.sources(path) == ["d", "a", "c", "b"]
+        assert moved["diff"].startswith("3 → 2 c2")
+        await do("move_nb_cells", path=path, ranges=[{"start": 3}], position=-1, view=view, expect="any")
+        assert await do.sources(path) == ["a", "c", "b", "d"]
+
+
+@requirement("sight:nothing-shown")
+async def test_who_was_shown_nothing_acts_on_the_notebook_as_it_is(
+    agent: Any, jupyter_server: JupyterServer, folder: str
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a = 1", "b = 2"])
+    async with agent() as do:
+        deleted = await do("delete_nb_cells", path=path, ranges=[{"start": 1}])
+        assert deleted["diff"] == "- 1 c1 code | b = 2"
+        assert deleted["view"]
+
+
+@requirement("sight:two-agents")
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_two_agents_with_one_token_each_have_their_own_view(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn, mode: str
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a", "b", "c"])
+    async with agent(mode) as one, agent(mode) as other, person(path) as them:
+        view = (await one("read_nb_cells", path=path))["view"]
+        await puts_a_cell_above(them)
+        assert (await other("read_nb_cells", path=path))["view"] != view
+        # Where the protocol has connections, each has its own last view; where it has none, the call names it.
+        named = {} if mode == "legacy" else {"view": view}
+        await one("edit_nb_cell", path=path, cell=1, old="b", new="B", **named)
+        assert (await one.sources(path)) == ["from above", "a", "B", "c"]
+
+
+@requirement("sight:forgotten")
+async def test_a_view_that_is_not_remembered_is_refused(agent: Any, jupyter_server: JupyterServer, folder: str) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a"])
+    async with agent() as do:
+        error = await do.error("delete_nb_cells", path=path, ranges=[{"start": 0}], view="none")
+        assert error["code"] == "VIEW_FORGOTTEN"
+        assert await do.sources(path) == ["a"]
+
+
+@requirement("sight:diff")
+async def test_every_edit_says_what_it_changed(agent: Any, jupyter_server: JupyterServer, folder: str) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a\nb", "c"])
+    async with agent() as do:
+
+        async def diff(tool: str, **arguments: Any) -> list[str]:
+            answer = await do(tool, path=path, **arguments)
+            assert answer["view"]
+            return answer["diff"].splitlines()
+
+        split = await diff("split_join_nb_cells", ranges=[{"start": 0}], lines=[2])
+        assert split[:4] == ["0 c0", "@@ -1,2 +1 @@", " a", "-b"]
+        assert split[4].startswith("+ 1 ")
+        assert split[4].endswith(" code | b")
+        undone = await diff("undo_nb_edit")
+        assert undone == [split[4].replace("+", "-", 1), "0 c0", "@@ -1 +1,2 @@", " a", "+b"]
+        assert (await diff("split_join_nb_cells", ranges=[{"start": 0, "end": 2}]))[0] == "- 1 c1 code | c"
+        assert (await diff("undo_nb_edit"))[-1] == "+ 1 c1 code | c"
+        retyped = await diff(
+            "modify_nb_cells", modifications=[{"range": {"start": 1}, "type": "markdown", "content": "C"}], exec=False
+        )
+        assert retyped == ["1 c1 code → markdown", "1 c1", "@@ -1 +1 @@", "-c", "+C"]
+
+
+# -- at random ---------------------------------------------------------------------------------------------------------------
+
+
+class Watched:
+    """One notebook with a person, and agents of whom each remembers what it was shown."""
+
+    def __init__(self, path: str, them: Person, chance: random.Random) -> None:
+        self.path = path
+        self.them = them
+        self.chance = chance
+        self.words = 0
+        self.unseen: dict[str, str] = {}
+        """What the person typed: each word, and the cell it is in. It must not be lost."""
+
+    def word(self, author: str) -> str:
+        self.words += 1
+        return f"{author}{self.words}."
+
+    async def person_does_something(self) -> None:
+        cells = self.them.cells
+        match self.chance.randrange(5):
+            case 0 if len(cells) < 12:
+                cells.insert(
+                    self.chance.randint(0, len(cells)), new_cell(f"p{self.words}", self.typed(f"p{self.words}"))
+                )
+            case 1 if len(cells) > 3:
+                index = self.chance.randrange(len(cells))
+                gone = str(cells[index]["id"])
+                self.unseen = {word: cell for word, cell in self.unseen.items() if cell != gone}
+                del cells[index]
+            case 2:
+                index = self.chance.randrange(len(cells))
+                moved = new_cell(str(cells[index]["id"]), str(cells[index]["source"]))
+                with self.them.doc.transaction():
+                    del cells[index]
+                    cells.insert(self.chance.randint(0, len(cells)), moved)
+            case _:
+                cell = self.chance.choice(list(cells))
+                text: Text = cell["source"]
+                lines = str(text).split("\n")
+                line = self.chance.randrange(len(lines))
+                offset = sum(len(before) + 1 for before in lines[:line])
+                newline = "\n" if self.chance.random() < 0.5 else ""
+                text.insert(offset, self.typed(str(cell["id"])) + newline)
+        await self.them.settle()
+
+    def typed(self, cell_id: str) -> str:
+        word = self.word("person")
+        self.unseen[word] = cell_id
+        return word
+
+    def check(self) -> None:
+        sources = {str(cell["id"]): str(cell["source"]) for cell in self.them.cells}
+        for word, cell_id in self.unseen.items():
+            assert word in sources.get(cell_id, ""), f"{word} of cell {cell_id} was lost: {sources}"
+
+
+class ScriptedAgent:
+    """Reads, and later edits what it was shown: by index, range, id or execution count."""
+
+    def __init__(self, do: Agent, world: Watched, *, names_views: bool) -> None:
+        self.do, self.world, self.names_views = do, world, names_views
+        self.view = ""
+        self.cells: list[dict[str, Any]] = []
+
+    async def read(self) -> None:
+        answer = await self.do("read_nb_cells", path=self.world.path, outputs="none", maxCellData=1_000_000)
+        self.view, self.cells = answer["view"], answer["cells"]
+
+    async def edit(self) -> str:
+        """Edit a cell that was shown. Returns what came of it."""
+        chance = self.world.chance
+        index = chance.randrange(len(self.cells))
+        seen = self.cells[index]
+        cell = chance.choice([{"start": index}, {"start": index, "end": index + 1}, {"id": seen["id"]}])
+        more: dict[str, Any] = {"path": self.world.path} | ({"view": self.view} if self.names_views else {})
+        mine = self.world.word("agent")
+        lines = seen["source"].split("\n")
+        tool = chance.choice(["modify", "modify", "edit", "delete", "move", "insert"])
+        if tool == "modify":
+            line = chance.randrange(len(lines))
+            lines[line] += mine
+            arguments: dict[str, Any] = {"modifications": [{"range": cell, "content": "\n".join(lines)}], "exec": False}
+            result = await self.do.whole("modify_nb_cells", **more, **arguments)
+        elif tool == "edit":
+            result = await self.do.whole(
+                "edit_nb_cell", **more, cell=cell.get("id", index), old=lines[0], new=lines[0] + mine, replace_all=True
+            )
+        elif tool == "delete":
+            result = await self.do.whole("delete_nb_cells", **more, ranges=[cell])
+        elif tool == "move":
+            result = await self.do.whole(
+                "move_nb_cells", **more, ranges=[cell], position=chance.randint(0, len(self.cells))
+            )
+        else:
+            result = await self.do.whole(
+                "insert_nb_cells",
+                **more,
+                position=index,
+                cells=[{"content": mine, "type": "markdown"}],
+                exec=False,
+            )
+        return await self._judge(tool, seen, result.structured_content, failed=result.is_error)
+
+    async def _judge(self, tool: str, seen: dict[str, Any], answer: Any, *, failed: bool) -> str:
+        world = self.world
+        now = {str(cell["id"]): str(cell["source"]) for cell in world.them.cells}
+        if failed:
+            code = answer["error"]["code"]
+            # Refused only if somebody did something to this cell, or to the order, since it was shown.
+            changed = now.get(seen["id"]) != seen["source"]
+            reordered = list(now) != [cell["id"] for cell in self.cells]
+            assert code in {"CONFLICT", "NOT_FOUND", "INVALID_ARGUMENT"}, answer
+            assert changed or (reordered and tool == "move") or ("\n" not in seen["source"] and tool == "edit"), answer
+            return code
+        if tool in {"modify", "edit", "move"}:
+            assert [cell["id"] for cell in answer["cells"]] == [seen["id"]], (tool, seen, answer)
+        if tool == "delete":
+            assert answer["ids"] == [seen["id"]]
+            world.unseen = {word: cell for word, cell in world.unseen.items() if word not in seen["source"]}
+        return "done"
+
+
+@requirement("sight:random")
+@pytest.mark.more
+@pytest.mark.long(60)
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_no_wrong_cell_no_lost_text_no_false_refusal(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn, mode: str
+) -> None:
+    chance = random.Random(int(os.environ.get("CELLWRIGHT_TEST_SEED", "7")))
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, [f"cell{number}.\nline." for number in range(6)])
+    outcomes: dict[str, int] = {}
+    async with agent(mode) as first, agent(mode) as second, person(path) as them:
+        world = Watched(path, them, chance)
+        agents = [ScriptedAgent(do, world, names_views=mode == "auto") for do in (first, second)]
+        for _ in range(ROUNDS):
+            acting = chance.choice(agents)
+            await acting.read()
+            for _ in range(chance.randrange(3)):
+                await world.person_does_something()
+            if chance.random() < 0.3:
+                other = chance.choice(agents)
+                await other.read()
+                await other.edit()
+                await them.settle()
+            outcome = await acting.edit()
+            outcomes[outcome] = outcomes.get(outcome, 0) + 1
+            await them.settle()
+            world.check()
+            while len(them.cells) < 4:
+                them.cells.append(new_cell(f"more{world.words}", world.word("again")))
+                await them.settle()
+    assert outcomes["done"] > ROUNDS // 3
+    assert outcomes.get("CONFLICT", 0) > 0
