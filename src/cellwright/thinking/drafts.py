@@ -1,10 +1,11 @@
 """Cells as callers give them, checked; anybody's notebook as one of ours to be made."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from dataclasses import dataclass, replace
 
 from cellwright.core.errors import InvalidArgument, LimitReached
 from cellwright.notebook.model import UNTITLED, Cell, Kind, Notebook, language_named
+from cellwright.notebook.outputs import has_error
 from cellwright.thinking.model import (
     MAX_TITLE,
     ThinkingLimits,
@@ -86,10 +87,6 @@ def _cell_of(cell: Cell, main: str, seen: set[str], limits: ThinkingLimits) -> C
         return Cell(cell.kind, cell.source, id=cell_id, metadata=cell.metadata)
     language = language_named(cell.language)
     outputs = bounded(cell.outputs, limits.output_bytes)
-    status = "failed" if _ends_badly(outputs) else "idle"
+    status = "failed" if has_error(outputs) else "idle"
     language = "" if language == main else language
     return replace(cell, id=cell_id, language=language, outputs=outputs, status=status)
-
-
-def _ends_badly(outputs: Sequence[dict[str, object]]) -> bool:
-    return any(output.get("output_type") == "error" for output in outputs)
