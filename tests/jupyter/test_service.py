@@ -16,11 +16,12 @@ import pytest
 
 from cellwright.core.types import ALL_SCOPES, Call, Principal, Secret
 from cellwright.jupyter.files.paths import NotebookPath
-from cellwright.jupyter.model import RoomKind, SessionInfo, StreamOutput
+from cellwright.jupyter.model import RoomKind, SessionInfo
 from cellwright.jupyter.server.address import JupyterAddress
 from cellwright.jupyter.server.connect import to_found_or_embedded, to_named
 from cellwright.jupyter.server.embedded import EmbeddedJupyter
 from cellwright.jupyter.service import LiveNotebooks
+from cellwright.notebook.outputs import is_stream
 from cellwright.notebook.run import RunStatus
 from jupyter_support import JupyterProcess, JupyterServer, Person, PersonIn, eventually, write_notebook
 from kernel_support import rest
@@ -116,7 +117,7 @@ async def live(jupyter_server: JupyterServer) -> AsyncGenerator[LiveNotebooks]:
 async def ran(notebooks: LiveNotebooks, path: NotebookPath, *cells: str) -> list[str]:
     view = await notebooks.run(CALL, path, cells, 60)
     assert view.state is RunStatus.DONE, view
-    texts = [output.text for cell in view.cells for output in cell.outputs if isinstance(output, StreamOutput)]
+    texts = [output["text"] for cell in view.cells for output in cell.outputs if is_stream(output)]
     await eventually(lambda: not notebooks._holders, "the notebook let go")
     return texts
 

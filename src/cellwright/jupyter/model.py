@@ -1,10 +1,13 @@
-"""The values of a Jupyter server: files, cells, outputs, kernels, sessions."""
+"""The values of a Jupyter server: files, cells, kernels, sessions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, NamedTuple, cast, overload
+from typing import Any, NamedTuple, overload
+
+from cellwright.notebook.model import Kind
+from cellwright.notebook.outputs import Output
 
 JsonObject = dict[str, Any]
 
@@ -21,12 +24,6 @@ class FileKind(StrEnum):
     NOTEBOOK = "notebook"
     FILE = "file"
     DIRECTORY = "directory"
-
-
-class CellType(StrEnum):
-    CODE = "code"
-    MARKDOWN = "markdown"
-    RAW = "raw"
 
 
 class RoomKind(StrEnum):
@@ -114,41 +111,12 @@ class FileContent:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamOutput:
-    name: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class DataOutput:
-    """`display_data`, or `execute_result` when it has a count."""
-
-    data: Mapping[str, Any]
-    metadata: Mapping[str, Any]
-    execution_count: int | None = None
-    is_result: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorOutput:
-    name: str
-    value: str
-    traceback: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class UnknownOutput:
-    """An output type that we do not know; kept as it is."""
-
-    raw: Mapping[str, Any]
-
-
-Output = StreamOutput | DataOutput | ErrorOutput | UnknownOutput
-
-
-@dataclass(frozen=True, slots=True)
 class CellHead:
-    """A cell without its outputs, for outlines."""
+    """A cell of a shared document without the contents of its outputs, for outlines of thousands of cells.
+
+    Unlike a `notebook.model.Cell` it may have a type that nobody knows, and says whether the cell is running and how many outputs
+    it has, without reading them.
+    """
 
     id: str
     cell_type: str
@@ -165,7 +133,7 @@ class CellHead:
 
 @dataclass(frozen=True, slots=True)
 class LiveCell:
-    """A cell as it was at one moment."""
+    """A cell of a shared document as it was at one moment, with its outputs."""
 
     index: int
     head: CellHead
@@ -185,7 +153,7 @@ class LiveCell:
 @dataclass(frozen=True, slots=True)
 class NewCell:
     source: str
-    cell_type: CellType = CellType.CODE
+    cell_type: Kind = Kind.CODE
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,39 +199,3 @@ def timestamp(text: str) -> datetime:
     """A time as Jupyter writes it, in UTC."""
     moment = datetime.fromisoformat(text)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
-def joined(value: object) -> str:
-    """The text of a multi-line string, which is a list of lines in files and one string in documents."""
-    if isinstance(value, list):
-        return "".join(str(part) for part in cast("list[object]", value))
-    return value if isinstance(value, str) else "" if value is None else str(value)
-
-
-def count_of(value: object) -> int | None:
-    """An execution count: shared documents keep numbers as floats."""
-    return int(value) if isinstance(value, int | float) else None
-
-
-def output_from_json(raw: Mapping[str, Any]) -> Output:
-    """One output as a value. Missing fields are empty; nothing is guessed."""
-    match raw.get("output_type"):
-        case "stream":
-            return StreamOutput(str(raw.get("name", "stdout")), joined(raw.get("text")))
-        case "display_data" | "execute_result" as kind:
-            data = {
-                mime: value if mime.endswith("json") else joined(value)
-                for mime, value in _mapping(raw.get("data")).items()
-            }
-            is_result = kind == "execute_result"
-            return DataOutput(data, _mapping(raw.get("metadata")), count_of(raw.get("execution_count")), is_result)
-        case "error":
-            lines = raw.get("traceback")
-            traceback = tuple(joined(line) for line in cast("list[object]", lines)) if isinstance(lines, list) else ()
-            return ErrorOutput(joined(raw.get("ename")), joined(raw.get("evalue")), traceback)
-        case _:
-            return UnknownOutput(dict(raw))
-
-
-def _mapping(value: object) -> JsonObject:
-    return cast("JsonObject", value) if isinstance(value, dict) else {}

@@ -18,19 +18,18 @@ from cellwright.core.text.sight import seen
 from cellwright.core.types import Call
 from cellwright.jupyter.documents.open_document import DocumentChanged
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
-from cellwright.jupyter.model import DataOutput, ErrorOutput, LiveCell, Output, RoomKind, StreamOutput
-from cellwright.jupyter.notebooks.shapes import PICTURES, cell_uri
+from cellwright.jupyter.model import JsonObject, LiveCell, RoomKind
+from cellwright.jupyter.notebooks.shapes import cell_uri
 from cellwright.jupyter.notebooks.whole import read_cell
 from cellwright.jupyter.service import LiveNotebooks
 from cellwright.notebook.addressing import by_id
+from cellwright.notebook.outputs import PICTURES, best_mime, is_data, is_error, is_stream
 
 SCHEME = "jupyter"
 MOST_CHARACTERS = 2_000_000
 """Of a source or an output: nobody reads more, and sending it takes long. A note counts what is left out."""
 _ADDRESS = re.compile(r"jupyter://(?P<path>.+\.ipynb)(?:/cells/(?P<cell>[^/]+)(?:/outputs/(?P<number>[0-9]{1,6}))?)?")
 CELL_MIMES = {"code": "text/plain", "markdown": "text/markdown", "raw": "text/plain"}
-# If an output has several forms, the first of these is used.
-PREFERRED = (*PICTURES, "image/svg+xml", "application/json", "text/html", "text/markdown", "text/latex", "text/plain")
 
 
 def announcing(changes: Changes) -> Callable[[DocumentChanged], None]:
@@ -145,22 +144,20 @@ def _output(cell: LiveCell, number: int) -> Content:
             f"cell {cell.id} has {counted(len(cell.outputs), 'output')}, counted from 0",
             hint="read the cell for what there is",
         )
-    output: Output = cell.outputs[number]
-    match output:
-        case StreamOutput():
-            return Content(_bounded(clean(output.text).text), "text/plain", {"name": output.name})
-        case ErrorOutput():
-            text = "\n".join(output.traceback) or f"{output.name}: {output.value}"
-            return Content(_bounded(clean(text).text), "text/plain", {"ename": output.name})
-        case DataOutput():
-            return _data(output)
-        case _:
-            return Content(_bounded(clean(_as_json(dict(output.raw))).text), "text/plain")
+    output = cell.outputs[number]
+    if is_stream(output):
+        return Content(_bounded(clean(output["text"]).text), "text/plain", {"name": output["name"]})
+    if is_error(output):
+        text = "\n".join(output["traceback"]) or f"{output['ename']}: {output['evalue']}"
+        return Content(_bounded(clean(text).text), "text/plain", {"ename": output["ename"]})
+    if is_data(output):
+        return _data(output["data"])
+    return Content(_bounded(clean(_as_json(output)).text), "text/plain")
 
 
-def _data(output: DataOutput) -> Content:
-    mime = next((kind for kind in PREFERRED if kind in output.data), next(iter(output.data), "text/plain"))
-    value = output.data.get(mime, "")
+def _data(data: JsonObject) -> Content:
+    mime = best_mime(data)
+    value = data.get(mime, "")
     if mime in PICTURES and isinstance(value, str):
         try:
             return Content(base64.b64decode(value, validate=False), mime)

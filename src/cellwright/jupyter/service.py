@@ -32,13 +32,14 @@ from cellwright.jupyter.kernels.holding import RunHolder
 from cellwright.jupyter.kernels.images import Pictures
 from cellwright.jupyter.kernels.live import LiveKernels
 from cellwright.jupyter.kernels.queue import KernelQueue
-from cellwright.jupyter.model import CellType, FileKind, JsonObject, NewCell, RoomKind, SessionInfo
+from cellwright.jupyter.model import FileKind, JsonObject, NewCell, RoomKind, SessionInfo
 from cellwright.jupyter.notebooks.meaning import CallersSight
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.sights import Sights
 from cellwright.jupyter.server.connect import Connect, FoundServer
 from cellwright.jupyter.server.embedded import EmbeddedJupyter, LabNotInstalled, missing_parts
 from cellwright.jupyter.server.which_python import which_python
+from cellwright.notebook.model import Kind
 from cellwright.system.reach import BY_NAME, Reach
 from cellwright.workers.pool import WorkerPool
 
@@ -338,7 +339,7 @@ class LiveNotebooks:
 
 def code_cells(notebook: LiveNotebook, ids: Sequence[str]) -> list[str]:
     """The code cells among these: those that can be run."""
-    return [cell_id for cell_id in ids if notebook.head(notebook.index_of(cell_id)).cell_type == CellType.CODE]
+    return [cell_id for cell_id in ids if notebook.head(notebook.index_of(cell_id)).cell_type == Kind.CODE]
 
 
 def wait_seconds(timeout: float) -> float:

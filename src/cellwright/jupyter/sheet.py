@@ -9,7 +9,6 @@ from cellwright.core.text.sight import cut_for_people, seen, spelt
 from cellwright.jupyter.documents.open_document import OpenDocument
 from cellwright.jupyter.documents.people import people_in
 from cellwright.jupyter.files.paths import NotebookPath
-from cellwright.jupyter.kernels.outputs import output_json
 from cellwright.jupyter.model import JsonObject, LiveCell
 from cellwright.jupyter.notebooks.cells import UnreadableCell
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
@@ -90,7 +89,7 @@ class NotebookSheet:
             "count": head.execution_count,
             "state": "running" if head.running else "idle",
             "revision": head.revision,
-            "outputs": [output_json(output) for output in cell.outputs],
+            "outputs": list(cell.outputs),
         }
         if pictures := _attachments(cell):
             content["attachments"] = pictures

@@ -22,7 +22,7 @@ from cellwright.jupyter.files.creating import create
 from cellwright.jupyter.files.on_disk import walk_local
 from cellwright.jupyter.files.paths import DocPath, NotebookPath, is_path
 from cellwright.jupyter.listing import FolderInJupyter, ServerCollection, notebooks_below, notebooks_of
-from cellwright.jupyter.model import CellType, FileKind, JsonObject
+from cellwright.jupyter.model import FileKind, JsonObject
 from cellwright.jupyter.notebooks.cellmetadata import TRUSTED
 from cellwright.jupyter.notebooks.shapes import cell_uri
 from cellwright.jupyter.notebooks.whole import whole_json
@@ -36,7 +36,7 @@ from cellwright.notebook.formats.files import format_of, linked_files, no_format
 from cellwright.notebook.formats.ipynb import from_notebook, to_notebook
 from cellwright.notebook.formats.losses import MOST, difference, reported_losses
 from cellwright.notebook.formats.srcmd import with_files
-from cellwright.notebook.model import InvalidFormat, Notebook
+from cellwright.notebook.model import InvalidFormat, Kind, Notebook
 from cellwright.notebook.places import Address, Place, PlaceKind, Reading, cell_of, digest, files_tenant
 from cellwright.notebook.shelf import OVERWRITE_HINT, Card, Put, Taken
 from cellwright.workers.conversions import Conversions
@@ -317,4 +317,4 @@ def _is_cell(value: object) -> bool:
     if not isinstance(value, dict):
         return False
     cell = cast("JsonObject", value)
-    return cell.get("cell_type") in list(CellType) and isinstance(cell.get("source"), str)
+    return cell.get("cell_type") in list(Kind) and isinstance(cell.get("source"), str)

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 from cellwright.core.errors import CellwrightError
 
@@ -40,7 +40,7 @@ UNCHECKED = Check()
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a notebook, wherever the notebook is kept. Its outputs are in nbformat, unchanged."""
+    """A cell of a notebook, wherever the notebook is kept. Its outputs are in nbformat, unchanged: `outputs.read_output` reads one."""
 
     kind: Kind
     source: str
@@ -172,6 +172,18 @@ def mime_of(language: str) -> str:
         "text": "text/plain",
         "": "text/plain",
     }.get(name, f"text/x-{''.join(letter for letter in name if letter.isalnum() or letter in '+-.') or 'plain'}")
+
+
+def joined(value: object) -> str:
+    """The text of a multi-line string, which is a list of lines in files and one string in documents."""
+    if isinstance(value, list):
+        return "".join(str(part) for part in cast("list[object]", value))
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def count_of(value: object) -> int | None:
+    """An execution count: shared documents keep numbers as floats."""
+    return int(value) if isinstance(value, int | float) else None
 
 
 def revision_of(source: str) -> str:

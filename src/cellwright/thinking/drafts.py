@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from cellwright.core.errors import InvalidArgument, LimitReached
 from cellwright.notebook.model import UNTITLED, Cell, Kind, Notebook, language_named
+from cellwright.notebook.outputs import has_error
 from cellwright.thinking.model import (
     MAX_TITLE,
     ThinkingLimits,
@@ -90,6 +91,6 @@ def _imported_cell(cell: Cell, notebook_language: str, used_ids: set[str], limit
         return Cell(cell.kind, cell.source, id=cell_id, metadata=cell.metadata)
     language = language_named(cell.language)
     outputs = bounded(cell.outputs, limits.output_bytes)
-    status = "failed" if any(output.get("output_type") == "error" for output in outputs) else "idle"
+    status = "failed" if has_error(outputs) else "idle"
     language = "" if language == notebook_language else language
     return replace(cell, id=cell_id, language=language, outputs=outputs, status=status)

@@ -11,13 +11,11 @@ from cellwright.core.text.clean import clean, clean_html
 from cellwright.core.text.counting import counted
 from cellwright.core.text.cutting import cut_for_file, mapped
 from cellwright.core.text.sight import seen
+from cellwright.notebook.outputs import PICTURES, best_mime
 from cellwright.thinking.model import JsonObject
 
 MAX_DEPTH = 20
 MARKUP = frozenset({"text/html", "image/svg+xml"})
-PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-# Of an output in several forms, the first of these is used.
-PREFERRED = (*PICTURES, "image/svg+xml", "application/json", "text/html", "text/markdown", "text/latex", "text/plain")
 
 
 def bounded(outputs: Sequence[JsonObject], limit: int) -> tuple[JsonObject, ...]:
@@ -114,7 +112,7 @@ def output_content(output: Mapping[str, Any]) -> Content:
             return _text_content(cleaner.text(text), "text/plain", cleaner)
         case _:
             data = cast("Mapping[str, object]", output.get("data") or {})
-    mime = next((kind for kind in PREFERRED if kind in data), next(iter(data), "text/plain"))
+    mime = best_mime(data)
     value = data.get(mime, "")
     if mime in PICTURES and isinstance(value, str):
         try:

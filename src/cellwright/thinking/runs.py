@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from cellwright.core.errors import CellwrightError, InvalidArgument
 from cellwright.notebook.model import Cell, Kind
+from cellwright.notebook.outputs import has_error
 from cellwright.notebook.run import CellOutcome, Run, RunStatus, RunView
 from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Database, Transaction
@@ -209,8 +210,7 @@ def runnable(view: ThinkingView, cell_id: str | None) -> tuple[list[Cell], list[
 def _with_problem(outcome: CellOutcome) -> tuple[JsonObject, ...]:
     """The outputs of a cell. If its kernel died without a word, an error output that every notebook can show says so."""
     problem = outcome.problem
-    has_error = any(output.get("output_type") == "error" for output in outcome.outputs)
-    if problem is None or has_error or outcome.status in (RunStatus.NOT_RUN, RunStatus.DONE):
+    if problem is None or has_error(outcome.outputs) or outcome.status in (RunStatus.NOT_RUN, RunStatus.DONE):
         return outcome.outputs
     error: JsonObject = {"output_type": "error", "ename": problem.name, "evalue": problem.value, "traceback": []}
     return (*outcome.outputs, error)

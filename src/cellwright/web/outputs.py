@@ -8,11 +8,12 @@ from urllib.parse import quote
 from cellwright.core.text.clean import clean
 from cellwright.core.text.counting import counted
 from cellwright.core.text.sight import cut_for_people
+from cellwright.notebook.model import joined
+from cellwright.notebook.outputs import PICTURES
 
 MOST_TEXT = 20_000
 MOST_PICTURE = 3_000_000
 MOST_OUTPUTS = 100
-PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")
 
 
@@ -68,13 +69,6 @@ def framed(output: Mapping[str, Any]) -> str | None:
     data = _mapping(output.get("data"))
     markup = next((data[mime] for mime in FRAMED if mime in data), None)
     return joined(markup) if markup is not None else None
-
-
-def joined(value: object) -> str:
-    """Text as files have it (a list of lines) or as documents have it (a string)."""
-    if isinstance(value, list):
-        return "".join(str(part) for part in cast("list[object]", value))
-    return value if isinstance(value, str) else "" if value is None else str(value)
 
 
 def _page_output(output: Mapping[str, Any], frame: str) -> PageOutput:

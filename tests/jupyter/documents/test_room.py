@@ -17,11 +17,11 @@ from cellwright.jupyter.documents.rooms import Rooms
 from cellwright.jupyter.edits.undo import undo
 from cellwright.jupyter.errors import UnknownOutcome
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
-from cellwright.jupyter.model import CellType, NewCell, RoomKind
+from cellwright.jupyter.model import NewCell, RoomKind
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
 from cellwright.jupyter.port import Jupyter, RoomAccess, RoomChannel, RoomClosed
 from cellwright.notebook.addressing import at, by_id
-from cellwright.notebook.model import InvalidFormat
+from cellwright.notebook.model import InvalidFormat, Kind
 from jupyter_support import JupyterServer, PersonIn, eventually, person_in, read_only, sources_on_disk, write_notebook
 from requirements import requirement
 
@@ -199,7 +199,7 @@ async def test_a_save_is_on_disk_when_it_is_reported(
         assert sources_on_disk(file) == ["saved now", "two", "three"]
         saved = json.loads(file.read_text(encoding="utf-8"))
         assert [cell["id"] for cell in saved["cells"]] == ["c0", "c1", "c2"]
-        _, known = await opened.change(lambda n: n.insert(1, [NewCell("# Title", CellType.MARKDOWN)]), save=True)
+        _, known = await opened.change(lambda n: n.insert(1, [NewCell("# Title", Kind.MARKDOWN)]), save=True)
         assert known.saved
         assert sources_on_disk(file) == ["saved now", "# Title", "two", "three"]
 

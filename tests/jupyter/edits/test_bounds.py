@@ -12,11 +12,12 @@ from cellwright.jupyter.edits.recasting import MOST_CELLS, plain
 from cellwright.jupyter.edits.reshaping import copied, join, split
 from cellwright.jupyter.edits.undo import undo
 from cellwright.jupyter.files.creating import new_notebook
-from cellwright.jupyter.model import CellType, NewCell
+from cellwright.jupyter.model import NewCell
 from cellwright.jupyter.notebooks.cells import MAX_SOURCE_BYTES
 from cellwright.jupyter.notebooks.guards import MOST_CHANGED_CELLS, MOST_NEW_CELLS, MOST_PLACES
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
 from cellwright.notebook.addressing import CellRange, at
+from cellwright.notebook.model import Kind
 from cellwright.notebook.textdiff import MOST_CHANGES
 from requirements import requirement
 
@@ -93,7 +94,7 @@ def test_cells_are_copied_moved_split_joined_changed_and_deleted_in_portions() -
         lambda: split(long, [at(0)], list(range(2, MOST_NEW_CELLS + 3)), author="agent"),
         lambda: join(notebook, every, author="agent"),
         lambda: notebook.delete(every),
-        lambda: notebook.set_type(every, CellType.MARKDOWN),
+        lambda: notebook.set_type(every, Kind.MARKDOWN),
         lambda: notebook.replace([SourceChange(every[0], "y")]),
         lambda: overwrite(notebook, {"metadata": {}, "cells": []}, author="agent"),
     ]

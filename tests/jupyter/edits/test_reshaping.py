@@ -13,12 +13,12 @@ from cellwright.core.errors import CellwrightError, Conflict, InvalidArgument, L
 from cellwright.jupyter.edits.overwriting import overwrite
 from cellwright.jupyter.edits.reshaping import copied, join, paste, split
 from cellwright.jupyter.edits.undo import undo
-from cellwright.jupyter.model import CellType
 from cellwright.jupyter.notebooks.notebook import AGENT, LiveNotebook, SourceChange
 from cellwright.jupyter.notebooks.notebookjson import notebook_json, with_ids
 from cellwright.notebook.addressing import CellRange, at, by_id
 from cellwright.notebook.lineends import ShownText
 from cellwright.notebook.merging import PlainCell, combined_metadata, three_way
+from cellwright.notebook.model import Kind
 from cellwright.notebook.textdiff import changed_text
 from requirements import requirement
 
@@ -141,11 +141,11 @@ def test_copies_have_ids_of_their_own_and_outputs_only_if_asked() -> None:
 def test_a_type_takes_along_what_the_new_one_can_have() -> None:
     notebook = notebook_of(code("a", "# T"), text("b", "![p](attachment:p.png)", attachments=PICTURE))
     before = whole(notebook)
-    notebook.replace([SourceChange(at(0), cell_type=CellType.MARKDOWN), SourceChange(at(1), cell_type=CellType.RAW)])
+    notebook.replace([SourceChange(at(0), cell_type=Kind.MARKDOWN), SourceChange(at(1), cell_type=Kind.RAW)])
     first, second = notebook.as_json()["cells"]
     assert first == {"id": "a", "cell_type": "markdown", "source": "# T", "metadata": {"tags": ["a"]}}
     assert (second["cell_type"], second["attachments"], second["id"]) == ("raw", PICTURE, "b")
-    notebook.replace([SourceChange(at(1), "x = 1", CellType.CODE, metadata={"tags": ["b"]})])
+    notebook.replace([SourceChange(at(1), "x = 1", Kind.CODE, metadata={"tags": ["b"]})])
     again = notebook.as_json()["cells"][1]
     assert again == {
         "id": "b",
@@ -206,7 +206,7 @@ def test_a_stale_revision_changes_nothing() -> None:
         lambda: split(notebook, [at(0)], [2], expect=stale, author=AGENT),
         lambda: join(notebook, [CellRange(0, 2)], expect=stale, author=AGENT),
         lambda: notebook.clear_outputs([at(0)], expect=stale),
-        lambda: notebook.replace([SourceChange(at(0), cell_type=CellType.RAW, expect=stale["a"])]),
+        lambda: notebook.replace([SourceChange(at(0), cell_type=Kind.RAW, expect=stale["a"])]),
     ]
     for attempt in attempts:
         with pytest.raises(Conflict, match="has changed since"):

@@ -15,10 +15,11 @@ from cellwright.jupyter.kernels.executions import CellJob, CellRunView, Checkpoi
 from cellwright.jupyter.kernels.live import LiveKernels
 from cellwright.jupyter.kernels.outputs import Displays
 from cellwright.jupyter.kernels.queue import MAX_WAITING
-from cellwright.jupyter.model import KernelInfo, StreamOutput
+from cellwright.jupyter.model import KernelInfo
 from cellwright.jupyter.remote.kernels import RemoteKernels
 from cellwright.jupyter.remote.rest import Rest
 from cellwright.jupyter.server.address import JupyterAddress
+from cellwright.notebook.outputs import is_stream
 from cellwright.notebook.run import RunStatus
 from jupyter_support import JupyterServer
 from kernel_support import Bench, SharedCell, bench_on, job, now, rest, until
@@ -36,7 +37,7 @@ async def bench(jupyter_server: JupyterServer) -> AsyncGenerator[Bench]:
 
 
 def text_of(cell: CellRunView) -> str:
-    return "".join(output.text for output in cell.outputs if isinstance(output, StreamOutput))
+    return "".join(output["text"] for output in cell.outputs if is_stream(output))
 
 
 def states(execution: Execution) -> list[str]:

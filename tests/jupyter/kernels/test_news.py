@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cellwright.jupyter.kernels.channel import Message
 from cellwright.jupyter.kernels.output_log import RESULT_LIMITS, OutputLimits, OutputLog, OutputNews
-from cellwright.jupyter.model import DataOutput, Output, StreamOutput
+from cellwright.notebook.outputs import Output, is_data, is_stream
 from kernel_support import message
 from requirements import requirement
 
@@ -30,8 +30,8 @@ def merged(known: list[Output], news: OutputNews) -> list[Output]:
     whole = list(known)
     for output in news.outputs:
         last = whole[-1] if whole else None
-        if isinstance(output, StreamOutput) and isinstance(last, StreamOutput) and last.name == output.name:
-            whole[-1] = StreamOutput(last.name, last.text + output.text)
+        if is_stream(output) and last is not None and is_stream(last) and last["name"] == output["name"]:
+            whole[-1] = {"output_type": "stream", "name": last["name"], "text": last["text"] + output["text"]}
         else:
             whole.append(output)
     return whole
@@ -68,9 +68,9 @@ def test_in_a_flood_every_character_is_told_or_counted(steps: list[str | None]) 
             written += len(step)
             continue
         news, position = log.news(position), log.position()
-        seen += sum(len(output.text) for output in news.outputs if isinstance(output, StreamOutput))
+        seen += sum(len(output["text"]) for output in news.outputs if is_stream(output))
         missing += news.omitted.characters
-        notes = [output for output in news.outputs if isinstance(output, DataOutput)]
+        notes = [output for output in news.outputs if is_data(output)]
         assert bool(notes) == bool(news.omitted)
         assert seen + missing == written
 
@@ -82,7 +82,7 @@ def test_a_line_that_is_written_over_comes_again_as_a_whole() -> None:
     def wrote(text: str) -> Any:
         position = log.position()
         log.write(message("stream", name="stdout", text=text))
-        return [output.text for output in log.news(position).outputs if isinstance(output, StreamOutput)]
+        return [output["text"] for output in log.news(position).outputs if is_stream(output)]
 
     assert wrote("first\n10%") == ["first\n10%"]
     assert wrote("\r20%") == ["20%"]
@@ -98,6 +98,4 @@ def test_an_output_that_was_changed_is_new() -> None:
     log.write(message("display_data", data={"text/plain": "other"}, metadata={}))
     position = log.position()
     log.update_display("d", {"text/plain": "2"}, {})
-    assert [output.data for output in log.news(position).outputs if isinstance(output, DataOutput)] == [
-        {"text/plain": "2"}
-    ]
+    assert [output["data"] for output in log.news(position).outputs if is_data(output)] == [{"text/plain": "2"}]

@@ -15,7 +15,7 @@ from cellwright.jupyter.kernels.connection import KernelConnection
 from cellwright.jupyter.kernels.output_log import RESULT_LIMITS, Allowance, OutputLimits
 from cellwright.jupyter.kernels.outputs import Displays, MemoryOutputs, OutputWriter, deliver
 from cellwright.jupyter.kernels.stream_text import TerminalText
-from cellwright.jupyter.model import DataOutput, StreamOutput
+from cellwright.notebook.outputs import is_stream
 from jupyter_support import JupyterServer, person_in, write_notebook
 from kernel_support import KernelOnServer, SharedCell, kernel_on, message, run_into, until
 from requirements import requirement
@@ -164,7 +164,7 @@ def test_whatever_comes_a_live_jupyterlab_shows_what_the_document_holds(messages
     assert shared.viewer.faults == []
     assert shared.viewer.shown == shared.outputs
     texts = [output["text"] for output in shared.outputs if output["output_type"] == "stream"]
-    assert texts == [output.text for output in memory.outputs if isinstance(output, StreamOutput)]
+    assert texts == [output["text"] for output in memory.outputs if is_stream(output)]
     assert len(memory.outputs) == len(shared.outputs)
 
 
@@ -483,10 +483,10 @@ async def test_twenty_megabytes_of_print_leave_a_small_document_that_says_so() -
     assert f"{missing:,} characters left out" in note["data"]["text/plain"]
     assert shared.viewer.shown == shared.outputs
     assert shared.viewer.faults == []
-    kept = sum(len(o.text) for o in memory.outputs if isinstance(o, StreamOutput))
+    kept = sum(len(o["text"]) for o in memory.outputs if is_stream(o))
     assert kept < 3 * MEBI
     assert memory.omitted.characters + kept == written
-    assert [type(output) for output in memory.outputs] == [StreamOutput, DataOutput, StreamOutput]
+    assert [output.get("output_type") for output in memory.outputs] == ["stream", "display_data", "stream"]
 
 
 @requirement("outputs:floods:print")
@@ -561,7 +561,7 @@ def test_what_is_cleared_is_given_back() -> None:
         memory.write(stream("z" * MEBI))
         memory.write(message("display_data", data={"image/png": f"{number}" * MEBI}, metadata={}))
     assert not memory.omitted
-    assert [type(o) for o in memory.outputs] == [StreamOutput, DataOutput]
+    assert [o.get("output_type") for o in memory.outputs] == ["stream", "display_data"]
 
 
 @requirement("outputs:text:odd")

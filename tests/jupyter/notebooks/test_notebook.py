@@ -15,12 +15,12 @@ from cellwright.core.errors import Conflict, InvalidArgument, LimitReached, NotF
 from cellwright.core.text.budget import estimate_tokens
 from cellwright.jupyter.documents.room import REMOTE
 from cellwright.jupyter.edits.undo import undo
-from cellwright.jupyter.model import CellHead, CellType, DataOutput, ErrorOutput, NewCell, StreamOutput
+from cellwright.jupyter.model import CellHead, NewCell
 from cellwright.jupyter.notebooks.cellindex import CellsChanged
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
 from cellwright.jupyter.notebooks.outline import entry_of, outline_page
 from cellwright.notebook.addressing import CellRange, at, by_id
-from cellwright.notebook.model import revision_of
+from cellwright.notebook.model import Kind, revision_of
 from cellwright.notebook.textdiff import changes, set_text
 from requirements import requirement
 
@@ -148,7 +148,7 @@ def test_several_changes_are_resolved_before_the_first_is_made() -> None:
 @requirement("documents:notebook:shapes")
 def test_cells_are_inserted_where_asked() -> None:
     notebook = notebook_of("a", "b")
-    first = notebook.insert(0, [NewCell("m", CellType.MARKDOWN), NewCell("c")])
+    first = notebook.insert(0, [NewCell("m", Kind.MARKDOWN), NewCell("c")])
     last = notebook.insert(-1, [NewCell("z")])
     assert sources(notebook) == ["m", "c", "a", "b", "z"]
     assert (notebook.ids[:2], notebook.ids[-1:]) == (tuple(first), tuple(last))
@@ -171,7 +171,7 @@ def test_cells_are_moved_with_all_they_have() -> None:
     assert notebook.move([at(1), at(2)], 4) == ["c1", "c2"]
     assert notebook.ids == ("c0", "c3", "c1", "c2")
     moved = notebook.cell(by_id("c1"))
-    assert moved.outputs == (StreamOutput("stdout", "hi\n"),)
+    assert moved.outputs == ({"output_type": "stream", "name": "stdout", "text": "hi\n"},)
     assert moved.head.execution_count == 7
     notebook.move([by_id("c2")], 0)
     assert notebook.ids == ("c2", "c0", "c3", "c1")
@@ -189,23 +189,23 @@ def test_a_running_cell_is_neither_moved_nor_retyped() -> None:
     with pytest.raises(Conflict, match="is running"):
         notebook.move([at(0)], -1)
     with pytest.raises(Conflict, match="is running"):
-        notebook.set_type([at(0)], CellType.MARKDOWN)
+        notebook.set_type([at(0)], Kind.MARKDOWN)
     with pytest.raises(Conflict, match="is running"):
-        notebook.replace([SourceChange(at(0), "x", CellType.RAW)])
+        notebook.replace([SourceChange(at(0), "x", Kind.RAW)])
     assert [head.cell_type for head in notebook.outline()] == ["code", "code"]
 
 
 @requirement("documents:notebook:shapes")
 def test_a_cell_changes_its_type_and_keeps_its_id() -> None:
     notebook = notebook_of("a", "b")
-    assert notebook.set_type([CellRange(0, 2)], CellType.MARKDOWN) == ["c0", "c1"]
-    assert notebook.set_type([at(0)], CellType.MARKDOWN) == []
+    assert notebook.set_type([CellRange(0, 2)], Kind.MARKDOWN) == ["c0", "c1"]
+    assert notebook.set_type([at(0)], Kind.MARKDOWN) == []
     assert [(h.id, h.cell_type, h.source) for h in notebook.outline()] == [
         ("c0", "markdown", "a"),
         ("c1", "markdown", "b"),
     ]
     assert "outputs" not in notebook.as_json()["cells"][0]
-    notebook.replace([SourceChange(at(1), "new", CellType.CODE)])
+    notebook.replace([SourceChange(at(1), "new", Kind.CODE)])
     assert notebook.as_json()["cells"][1]["outputs"] == []
     assert notebook.head(1).source == "new"
 
@@ -227,9 +227,14 @@ def test_outputs_are_read_by_type_and_cleared_in_place() -> None:
     )
     found = notebook.cell(at(0))
     assert found.outputs == (
-        StreamOutput("stderr", "a\nb"),
-        DataOutput({"text/plain": "12", "application/json": {"x": [1]}}, {"m": 1}, 3, is_result=True),
-        ErrorOutput("E", "v", ("t1", "t2")),
+        {"output_type": "stream", "name": "stderr", "text": "a\nb"},
+        {
+            "output_type": "execute_result",
+            "data": {"text/plain": "12", "application/json": {"x": [1]}},
+            "metadata": {"m": 1},
+            "execution_count": 3,
+        },
+        {"output_type": "error", "ename": "E", "evalue": "v", "traceback": ["t1", "t2"]},
     )
     assert (found.head.output_count, found.head.failed, found.head.execution_count) == (3, True, 3)
     shared = notebook.shared_cell("c0")["outputs"]
@@ -379,13 +384,13 @@ def test_every_kind_of_edit_can_be_taken_back_in_order() -> None:
     )
     states = [notebook.as_json()]
     steps: list[Callable[[], object]] = [
-        lambda: notebook.insert(1, [NewCell("new 1"), NewCell("new 2", CellType.MARKDOWN)]),
+        lambda: notebook.insert(1, [NewCell("new 1"), NewCell("new 2", Kind.MARKDOWN)]),
         lambda: notebook.replace([SourceChange(at(0), "a\nB é\nc\nd\n"), SourceChange(at(3), "😀")]),
         lambda: notebook.edit(at(0), "c", "C", every=True),
         notebook.clear_outputs,
         lambda: notebook.move([at(0), at(2)], -1),
-        lambda: notebook.set_type([at(1), at(2)], CellType.RAW),
-        lambda: notebook.replace([SourceChange(at(0), "typed", CellType.MARKDOWN)]),
+        lambda: notebook.set_type([at(1), at(2)], Kind.RAW),
+        lambda: notebook.replace([SourceChange(at(0), "typed", Kind.MARKDOWN)]),
         lambda: notebook.delete([CellRange(0, 2), at(4)]),
     ]
     for step in steps:
@@ -487,7 +492,7 @@ def test_expect_is_taken_by_every_kind_of_edit() -> None:
     attempts: list[Callable[[], object]] = [
         lambda: notebook.move([at(0)], -1, expect=stale),
         lambda: notebook.delete([at(0)], expect=stale),
-        lambda: notebook.set_type([at(0)], CellType.MARKDOWN, expect=stale),
+        lambda: notebook.set_type([at(0)], Kind.MARKDOWN, expect=stale),
         lambda: notebook.clear_outputs([at(0)], expect=stale),
     ]
     for attempt in attempts:
@@ -496,7 +501,7 @@ def test_expect_is_taken_by_every_kind_of_edit() -> None:
     assert notebook.as_json() == before
     fresh = {"c0": revision_of("a")}
     notebook.clear_outputs([at(0)], expect=fresh)
-    notebook.set_type([at(0)], CellType.MARKDOWN, expect=fresh)
+    notebook.set_type([at(0)], Kind.MARKDOWN, expect=fresh)
     notebook.move([at(0)], -1, expect=fresh)
     notebook.delete([by_id("c0")], expect=fresh)
     assert sources(notebook) == ["b"]
@@ -509,7 +514,7 @@ def test_the_outline_follows_every_change_and_looks_at_one_page_only() -> None:
     assert first.next_offset == len(first.lines) < 1_000
     notebook.replace([SourceChange(at(1), "changed")])
     notebook.delete([at(0)])
-    notebook.insert(0, [NewCell("# new", CellType.MARKDOWN)])
+    notebook.insert(0, [NewCell("# new", Kind.MARKDOWN)])
     notebook.move([at(4_999)], 2)
     lines = notebook.outline_page(0).lines
     assert [line.partition(" | ")[2] for line in lines[:4]] == ["# new", "changed", "line 4999", "line 2"]

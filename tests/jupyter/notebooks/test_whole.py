@@ -176,7 +176,7 @@ async def test_a_cell_with_hundreds_of_thousands_of_numbers_is_read_with_turns_f
 
     reports = await held(read)
     assert [report for report in reports if "whole.py" in report.stack] == []
-    assert cells[0].outputs[0].data["application/json"] == NUMBERS
+    assert cells[0].outputs[0]["data"]["application/json"] == NUMBERS
     assert weight(cells[0].outputs) > SMALL_CHARACTERS, "it would be shown on the event loop"
 
 

@@ -15,10 +15,10 @@ from cellwright.jupyter.documents.text import NotText, TextDocument
 from cellwright.jupyter.edits.history import Histories
 from cellwright.jupyter.files.paths import DocPath
 from cellwright.jupyter.files.unreadable import opened
-from cellwright.jupyter.model import FileKind, RoomKind, joined
+from cellwright.jupyter.model import FileKind, RoomKind
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.port import Documents
-from cellwright.notebook.model import InvalidFormat
+from cellwright.notebook.model import InvalidFormat, joined
 
 FIRST_JOIN_SECONDS = 15.0
 """How long others wait for the first document. Jupyter creates the store of all documents then, and two at once break it."""

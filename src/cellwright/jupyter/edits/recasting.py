@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from cellwright.core.errors import InvalidArgument, LimitReached
 from cellwright.core.text.counting import counted
 from cellwright.jupyter.edits.history import CellPlace, Inserted, Moved, Remarked, Removed, Retyped, Rewritten, Step
-from cellwright.jupyter.model import CellType, JsonObject, NewCell
+from cellwright.jupyter.model import JsonObject, NewCell
 from cellwright.jupyter.notebooks.cellmetadata import PASSING, metadata_of, put_entries, with_entries
 from cellwright.jupyter.notebooks.cells import new_cell_json, to_json
 from cellwright.jupyter.notebooks.guards import check_idle
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, retyped
 from cellwright.notebook.merging import NO_METADATA, CellChange, Plain, PlainCell, compare, metadata_text
+from cellwright.notebook.model import Kind
 from cellwright.notebook.textdiff import set_text
 
 MOST_CELLS = 1_000
@@ -83,8 +84,8 @@ def _entries(change: CellChange) -> JsonObject:
 def _placed_cell(view: LiveNotebook, change: CellChange) -> JsonObject:
     """The JSON of a cell that is new, moved or retyped, and therefore put into the notebook as a whole."""
     if change.index is None and change.after is not None:
-        has_known_type = change.after.cell_type in list(CellType)
-        cell_type = CellType(change.after.cell_type) if has_known_type else CellType.RAW
+        has_known_type = change.after.cell_type in list(Kind)
+        cell_type = Kind(change.after.cell_type) if has_known_type else Kind.RAW
         cell = new_cell_json(NewCell(change.after.source, cell_type), ())
         return {**cell, "id": change.id, "metadata": with_entries(cell["metadata"], _entries(change))}
     cell = to_json(view.shared_at(change.index or 0))

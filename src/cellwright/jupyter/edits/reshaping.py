@@ -7,13 +7,14 @@ from itertools import pairwise
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.text.counting import counted
 from cellwright.jupyter.edits.history import CellPlace, Cleared, Inserted, Removed, Retyped, Rewritten, Step
-from cellwright.jupyter.model import CellType, JsonObject
+from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.notebooks.cellmetadata import TRUSTED, with_entries
 from cellwright.jupyter.notebooks.cells import checked_source, new_id
 from cellwright.jupyter.notebooks.guards import check_changed, check_count
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.notebook.addressing import CellRange, insert_position
 from cellwright.notebook.lineends import ShownText
+from cellwright.notebook.model import Kind
 from cellwright.notebook.textdiff import TextChange, apply, changed_text
 
 
@@ -28,7 +29,7 @@ def copied(
 
 
 def _copy(cell: JsonObject, *, outputs: bool) -> JsonObject:
-    if cell.get("cell_type") != CellType.CODE or outputs:
+    if cell.get("cell_type") != Kind.CODE or outputs:
         return cell
     bare: JsonObject = {**cell, "outputs": [], "execution_count": None}
     return {**bare, "metadata": with_entries(cell.get("metadata") or {}, {TRUSTED: True, "execution": None})}

@@ -6,7 +6,8 @@ from typing import Protocol
 from cellwright.core.errors import CellwrightError, InvalidArgument, NotFound
 from cellwright.jupyter.errors import UnknownOutcome
 from cellwright.jupyter.files.paths import DocPath
-from cellwright.jupyter.model import FileContent, FileInfo, FileKind, joined
+from cellwright.jupyter.model import FileContent, FileInfo, FileKind
+from cellwright.notebook.model import joined
 
 REMEMBERED = 1_000
 

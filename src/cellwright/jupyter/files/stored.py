@@ -8,10 +8,10 @@ from cellwright.core.foreign_json import parsed
 from cellwright.jupyter.files import rules as filerules
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.files.unreadable import are_outputs, what_is_wrong
-from cellwright.jupyter.model import FileContent, FileKind, JsonObject, joined
+from cellwright.jupyter.model import FileContent, FileKind, JsonObject
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.remote.rest import FILE_BOUNDS
-from cellwright.notebook.model import InvalidFormat
+from cellwright.notebook.model import InvalidFormat, joined
 
 WRITING_SECONDS = 0.1
 """How long a server takes to write a file, which is incomplete meanwhile."""

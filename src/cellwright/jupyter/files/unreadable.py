@@ -9,10 +9,10 @@ from cellwright.core.errors import CellwrightError, NotFound
 from cellwright.jupyter.documents.shareable import excerpt, not_shared
 from cellwright.jupyter.errors import JupyterDenied
 from cellwright.jupyter.files.paths import DocPath
-from cellwright.jupyter.model import CellType, FileKind, JsonObject, joined
+from cellwright.jupyter.model import FileKind, JsonObject
 from cellwright.jupyter.port import Documents
 from cellwright.notebook.formats.older import as_current
-from cellwright.notebook.model import InvalidFormat
+from cellwright.notebook.model import InvalidFormat, Kind, joined
 
 KNOWN_FORMATS = (1, 2, 3, 4)
 CURRENT = 4
@@ -125,7 +125,7 @@ def _problem_in_cell(value: object) -> str:
     lines: list[object] = cast("list[object]", source) if isinstance(source, list) else [source]
     kind = cell.get("cell_type")
     checks = {
-        f"has {excerpt(kind)} as cell_type, not code, markdown or raw": kind in list(CellType),
+        f"has {excerpt(kind)} as cell_type, not code, markdown or raw": kind in list(Kind),
         "has a source that is neither text nor lines of text": all(isinstance(line, str) for line in lines),
         "has no metadata": isinstance(cell.get("metadata"), dict),
         "has outputs that are not a list of objects": are_outputs(cell.get("outputs", [])),

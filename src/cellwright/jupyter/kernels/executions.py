@@ -14,7 +14,7 @@ from cellwright.core.weight import weight
 from cellwright.jupyter.kernels.channel import Message
 from cellwright.jupyter.kernels.output_log import RESULT_LIMITS, Allowance, LogPosition, Omitted, OutputNews
 from cellwright.jupyter.kernels.outputs import Displays, MemoryOutputs
-from cellwright.jupyter.model import Output
+from cellwright.notebook.outputs import Output
 from cellwright.notebook.run import RunStatus
 
 PROGRESS_EVERY = 0.5

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
 from cellwright.core.errors import CellwrightError
-from cellwright.jupyter.model import DataOutput, Output
+from cellwright.notebook.outputs import PICTURES, Output, is_data
 from cellwright.workers.pool import SMALL, WorkerPool
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ MAX_BYTES = 400_000
 MAX_SOURCE_BYTES = 50_000_000
 MAX_SOURCE_PIXELS = 50_000_000
 """Checked before decoding, because a few bytes can declare a picture that fills all memory."""
-IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 JPEG_QUALITIES = (85, 70, 50)
 SMALLEST_SIDE = 64
 AT_ONCE = 2
@@ -79,10 +78,10 @@ class Pictures:
         fitted: dict[str, Fitted] = {}
         fitting_count = 0
         for output in outputs:
-            if not isinstance(output, DataOutput):
+            if not is_data(output):
                 continue
-            for mime, value in output.data.items():
-                if mime not in IMAGE_TYPES or not isinstance(value, str) or fitting_count >= room:
+            for mime, value in output["data"].items():
+                if mime not in PICTURES or not isinstance(value, str) or fitting_count >= room:
                     continue
                 if value not in fitted:
                     fitted[value] = await self.fit(value, mime, caller)

@@ -3,7 +3,7 @@
 import itertools
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
 from cellwright.core.text.counting import counted
@@ -19,7 +19,7 @@ from cellwright.jupyter.kernels.output_values import (
     whole_value,
 )
 from cellwright.jupyter.kernels.stream_text import TerminalText, TextPlace
-from cellwright.jupyter.model import DataOutput, ErrorOutput, Output, StreamOutput
+from cellwright.notebook.outputs import Data, Error, Output, Stream, is_data
 
 SMALLEST_PIECE = 1024
 TAIL_OUTPUTS = 20
@@ -92,7 +92,7 @@ class StreamEntry:
     serial: int = field(default_factory=_serials.__next__)
 
     def value(self) -> Output:
-        return StreamOutput(self.name, str(self.text))
+        return _stream_output(self.name, str(self.text))
 
     def size(self) -> int:
         return len(self.text)
@@ -105,7 +105,7 @@ class StreamEntry:
 class WholeEntry:
     """An output that came in one piece."""
 
-    output: DataOutput | ErrorOutput
+    output: Data | Error
     display_id: str = ""
     characters: int = 0
     bytes: int = 0
@@ -310,12 +310,14 @@ class OutputLog:
         self._trim_tail()
 
     def _write_data(self, content: JsonObject, *, is_result: bool) -> WholeEntry | None:
-        count = content.get("execution_count") if is_result else None
-        output = DataOutput(
-            {}, _object(content.get("metadata")), count if isinstance(count, int) else None, is_result=is_result
-        )
+        output: Data = {"output_type": "display_data", "data": {}, "metadata": {}}
+        if is_result:
+            count = content.get("execution_count")
+            count = count if isinstance(count, int) else None
+            output = {"output_type": "execute_result", "execution_count": count, "data": {}, "metadata": {}}
         display_id = str(_object(content.get("transient")).get("display_id", ""))
-        entry = self._with_data(WholeEntry(output, display_id), _object(content.get("data")), dict(output.metadata))
+        data, metadata = _object(content.get("data")), _object(content.get("metadata"))
+        entry = self._with_data(WholeEntry(output, display_id), data, metadata)
         self._append(entry)
         return entry if display_id else None
 
@@ -323,14 +325,14 @@ class OutputLog:
         room = self._tail_limit if self._overflowed else self._allowance.data
         error, missing = bounded_error(content, min(TRACEBACK_CHARACTERS, max(SHORTEST_TRACEBACK, room)))
         self._omit(characters=missing)
-        characters = len(error.value) + sum(map(len, error.traceback))
+        characters = len(error["evalue"]) + sum(map(len, error["traceback"]))
         entry = WholeEntry(error, characters=characters, bytes=weight(error))
         if not self._overflowed:
             self._allowance.data -= entry.characters
         self._append(entry, reserve=RESERVED_FOR_ERRORS)
 
     def _with_data(self, entry: WholeEntry, data: JsonObject, metadata: JsonObject) -> WholeEntry:
-        assert isinstance(entry.output, DataOutput)
+        assert is_data(entry.output)
         room = self._tail_limit if self._overflowed else self._allowance.data
         bundle = fitting(data, room)
         metadata = cast("JsonObject", whole_value(metadata))
@@ -342,7 +344,7 @@ class OutputLog:
         weight_in_bytes = sum(map(memory_bytes, bundle.values())) + memory_bytes(metadata)
         if not self._overflowed:
             self._allowance.data -= characters
-        output = replace(entry.output, data=bundle, metadata=metadata)
+        output: Data = {**entry.output, "data": bundle, "metadata": metadata}
         return WholeEntry(output, entry.display_id, characters, weight_in_bytes)
 
     def _append(self, entry: Entry, reserve: int = 0) -> None:
@@ -376,16 +378,21 @@ def _news_of(entry: Entry, position: LogPosition) -> tuple[Output, int] | None:
         return entry.value(), entry.size()
     end = position.ends[entry.serial]
     text = entry.text.since(end) if end is not None and isinstance(entry, StreamEntry) else ""
-    return (StreamOutput(entry.name, text), len(text)) if isinstance(entry, StreamEntry) and text else None
+    return (_stream_output(entry.name, text), len(text)) if isinstance(entry, StreamEntry) and text else None
 
 
-def omission_note(omitted: Omitted | None = None) -> DataOutput:
+def _stream_output(name: str, text: str) -> Stream:
+    return {"output_type": "stream", "name": name, "text": text}
+
+
+def omission_note(omitted: Omitted | None = None) -> Data:
     """The note in the place of missing outputs. None while it is not known how much will be missing.
 
     It is not a stream, because JupyterLab would merge it with a neighbour of the same name.
     """
     missing = f"{omitted} left out here" if omitted else "the rest follows when the cell has ended"
-    return DataOutput({"text/plain": f"[cellwright: {missing}, the limit for one cell's output is reached]"}, {})
+    text = f"[cellwright: {missing}, the limit for one cell's output is reached]"
+    return {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}
 
 
 def _object(value: object) -> JsonObject:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from cellwright.core.text.cutting import cut_for_file, from_file, gaps_of
 from cellwright.jupyter.kernels.channel import JsonObject
-from cellwright.jupyter.model import ErrorOutput
+from cellwright.notebook.outputs import Error
 
 BYTES_OF_A_JSON_CHARACTER = 24
 
@@ -48,15 +48,16 @@ def fitting(data: Mapping[str, Any], room: int) -> JsonObject:
     return bundle
 
 
-def bounded_error(content: JsonObject, limit: int) -> tuple[ErrorOutput, int]:
+def bounded_error(content: JsonObject, limit: int) -> tuple[Error, int]:
     """The error with at most `limit` characters of traceback and of message, and how many characters of both are missing."""
-    lines = tuple(whole_text(line) for line in cast("Iterable[object]", content.get("traceback") or ()))
+    lines = [whole_text(line) for line in cast("Iterable[object]", content.get("traceback") or ())]
     traceback, message = "\n".join(lines), whole_text(content.get("evalue"))
     cut_traceback, cut_message = cut_for_file(traceback, limit), cut_for_file(message, limit)
     if cut_traceback != traceback:
-        lines = tuple(cut_traceback.split("\n"))
+        lines = cut_traceback.split("\n")
     missing = sum(gap.missing for text in (cut_traceback, cut_message) for gap in gaps_of(from_file(text)))
-    return ErrorOutput(whole_text(content.get("ename")), cut_message, lines), missing
+    ename = whole_text(content.get("ename"))
+    return {"output_type": "error", "ename": ename, "evalue": cut_message, "traceback": lines}, missing
 
 
 def json_size(value: object) -> int:

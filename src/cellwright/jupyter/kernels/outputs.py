@@ -34,7 +34,7 @@ from cellwright.jupyter.kernels.output_log import (
     omission_note,
 )
 from cellwright.jupyter.kernels.stream_text import Mark, TerminalText
-from cellwright.jupyter.model import DataOutput, ErrorOutput, Output, StreamOutput, UnknownOutput
+from cellwright.notebook.outputs import Output, is_data, is_stream
 
 OUTPUT_ORIGIN = "cellwright-output"
 """The origin of our output transactions, which tells them from edits (for undo and presence)."""
@@ -375,25 +375,9 @@ def _now() -> float:
 
 
 def _shared(output: Output) -> Map[Any]:
-    raw = output_json(output)
-    if raw["output_type"] == "stream":
-        raw["text"] = Text(raw["text"])
-    return Map(raw)
-
-
-def output_json(output: Output) -> JsonObject:
-    """The output as in notebook files."""
-    match output:
-        case StreamOutput():
-            return {"output_type": "stream", "name": output.name, "text": output.text}
-        case ErrorOutput():
-            traceback = list(output.traceback)
-            return {"output_type": "error", "ename": output.name, "evalue": output.value, "traceback": traceback}
-        case DataOutput(is_result=True):
-            count = None if output.execution_count is None else float(output.execution_count)
-            body = {"data": dict(output.data), "metadata": dict(output.metadata)}
-            return {"output_type": "execute_result", "execution_count": count, **body}
-        case DataOutput():
-            return {"output_type": "display_data", "data": dict(output.data), "metadata": dict(output.metadata)}
-        case UnknownOutput():
-            return dict(output.raw)
+    """The output for a shared document, where a stream's text is a Text and a count is a float."""
+    if is_stream(output):
+        return Map({**output, "text": Text(output["text"])})
+    if is_data(output) and (count := output.get("execution_count")) is not None:
+        return Map({**output, "execution_count": float(count)})
+    return Map({**output})

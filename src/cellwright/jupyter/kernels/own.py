@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from cellwright.core.errors import CellwrightError, NotFound
 from cellwright.core.types import Call, ReportProgress
 from cellwright.jupyter.inside.permitted import READ_KERNELS, READ_KINDS, USE_KERNELS, WRITE_KERNELS, require_run
 from cellwright.jupyter.kernels.executions import CellJob, CellRunView, Execution
-from cellwright.jupyter.kernels.outputs import output_json
-from cellwright.jupyter.model import KernelSpec, output_from_json
+from cellwright.jupyter.model import KernelSpec
 from cellwright.jupyter.notebooks.shapes import shape_outputs
 from cellwright.jupyter.service import Connected, LiveNotebooks
 from cellwright.notebook.model import language_named
+from cellwright.notebook.outputs import read_output
 from cellwright.notebook.run import (
     CellOutcome,
     CodeToRun,
@@ -87,7 +87,7 @@ class OwnKernels:
         pictures: int,
         links: Sequence[str] = (),
     ) -> ShownOutputs:
-        values = [output_from_json(output) for output in outputs]
+        values = [read_output(output) for output in outputs]
         fitted = await self._notebooks.pictures.in_outputs(values, pictures, call.principal.id)
         shaped = shape_outputs(values, characters, None, "", fitted, pictures, links)
         return ShownOutputs(shaped.outputs, shaped.pictures, any(shaped.truncated), shaped.hidden)
@@ -152,16 +152,10 @@ def _outcome(cell: CellRunView) -> CellOutcome:
     return CellOutcome(
         cell.cell_id,
         cell.state,
-        tuple(_nbformat(output_json(output)) for output in cell.outputs),
+        cast("tuple[JsonObject, ...]", cell.outputs),
         cell.execution_count,
         None if error is None else RunProblem(error.name, error.value, error.hint),
         cell.started,
         cell.ended,
         cell.notes,
     )
-
-
-def _nbformat(output: JsonObject) -> JsonObject:
-    """The output with its count as an integer, as in files. In shared documents it is a float."""
-    count = output.get("execution_count")
-    return {**output, "execution_count": int(count)} if isinstance(count, float) else output

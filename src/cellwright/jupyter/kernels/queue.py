@@ -298,7 +298,7 @@ class KernelQueue:
             # Bounded like an output, because results are kept, and their total counts outputs.
             content = {"ename": reply.ename, "evalue": reply.evalue, "traceback": list(reply.traceback)}
             error, _ = bounded_error(content, TRACEBACK_CHARACTERS)
-            cell.error = RunError(error.name, error.value, error.traceback)
+            cell.error = RunError(error["ename"], error["evalue"], tuple(error["traceback"]))
 
     def _note_failure(self, execution: Execution, cell: CellRun, error: CellwrightError) -> None:
         cell.error = RunError(error.code, error.message, hint=error.hint)

@@ -11,16 +11,16 @@ from cellwright.core.text.sight import has_controls, seen
 from cellwright.core.toolset import Image
 from cellwright.jupyter.files.paths import DocPath
 from cellwright.jupyter.kernels.images import Fitted
-from cellwright.jupyter.model import DataOutput, ErrorOutput, JsonObject, LiveCell, Output, StreamOutput
+from cellwright.jupyter.model import JsonObject, LiveCell
 from cellwright.jupyter.notebooks.cells import UnreadableCell
 from cellwright.jupyter.notebooks.shapes import (
     MAX_PICTURES,
     SUMMARY_CHARACTERS,
     cleaned_json,
-    data_kind,
     shape_outputs,
     size_of,
 )
+from cellwright.notebook.outputs import Output, is_data, is_error, is_stream
 from cellwright.notebook.shown import ShownOutput
 
 SHORT_CHARACTERS = 80
@@ -178,14 +178,12 @@ def _without_empty_values(output: ShownOutput) -> OutputSummary:
 
 
 def _kind_and_size(output: Output) -> OutputSummary:
-    match output:
-        case StreamOutput():
-            return {"output_type": "stream", "name": clean(output.name).text, "size": len(output.text)}
-        case ErrorOutput():
-            value = cut_text(mapped(from_file(output.value), lambda piece: clean(piece).text), SUMMARY_CHARACTERS)
-            return {"output_type": "error", "ename": clean(output.name).text, "evalue": value}
-        case DataOutput():
-            mime = [clean(mime).text for mime in sorted(output.data)]
-            return {"output_type": data_kind(output), "mime": mime, "size": size_of(output)}
-        case _:
-            return {"output_type": "unknown"}
+    if is_stream(output):
+        return {"output_type": "stream", "name": clean(output["name"]).text, "size": len(output["text"])}
+    if is_error(output):
+        value = cut_text(mapped(from_file(output["evalue"]), lambda piece: clean(piece).text), SUMMARY_CHARACTERS)
+        return {"output_type": "error", "ename": clean(output["ename"]).text, "evalue": value}
+    if is_data(output):
+        mime = [clean(mime).text for mime in sorted(output["data"])]
+        return {"output_type": output["output_type"], "mime": mime, "size": size_of(output)}
+    return {"output_type": "unknown"}

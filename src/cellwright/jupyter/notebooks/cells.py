@@ -14,17 +14,9 @@ from typing import Any, cast
 from pycrdt import Array, Assoc, Map, StickyIndex, Text
 
 from cellwright.core.errors import InvalidArgument, LimitReached
-from cellwright.jupyter.model import (
-    CellHead,
-    CellType,
-    JsonObject,
-    LiveCell,
-    NewCell,
-    count_of,
-    joined,
-    output_from_json,
-)
-from cellwright.notebook.model import revision_of
+from cellwright.jupyter.model import CellHead, JsonObject, LiveCell, NewCell
+from cellwright.notebook.model import Kind, count_of, joined, revision_of
+from cellwright.notebook.outputs import read_output
 
 MAX_SOURCE_BYTES = 10_000_000
 LAST_OUTPUTS = 4
@@ -76,7 +68,7 @@ def new_cell_json(cell: NewCell, taken_ids: Collection[str]) -> JsonObject:
         "cell_type": cell.cell_type.value,
         "source": checked_source(cell.source),
     }
-    if cell.cell_type is CellType.CODE:
+    if cell.cell_type is Kind.CODE:
         # Trusted like JupyterLab's own new cells, because it has no outputs of somebody else yet.
         return cell_json | {"metadata": {"trusted": True}, "outputs": [], "execution_count": None}
     return cell_json | {"metadata": {}}
@@ -93,8 +85,8 @@ def to_ycell(cell: object) -> YCell:
     if not parts.get("id") or not isinstance(parts["id"], str):
         parts["id"] = uuid.uuid4().hex[:8]
     if not isinstance(parts.get("cell_type"), str):
-        parts["cell_type"] = CellType.RAW.value
-    if parts["cell_type"] == CellType.CODE:
+        parts["cell_type"] = Kind.RAW.value
+    if parts["cell_type"] == Kind.CODE:
         outputs: object = cell_json.get("outputs")
         output_list = cast("list[object]", outputs) if isinstance(outputs, list) else []
         parts["outputs"] = Array(
@@ -114,7 +106,7 @@ def _dict(cell: JsonObject, key: str) -> JsonObject:
 
 def _raw_cell(value: object) -> JsonObject:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return {"cell_type": CellType.RAW.value, "source": text, "metadata": {}}
+    return {"cell_type": Kind.RAW.value, "source": text, "metadata": {}}
 
 
 def to_youtput(output: JsonObject) -> YCell:
@@ -204,7 +196,7 @@ def _fault(ycell: YCell, cell_type: object) -> str:
         return "a cell without a type"
     if not isinstance(ycell.get("source"), Text | str | None):
         return "a cell whose source is no text"
-    if cell_type == CellType.CODE and "outputs" in ycell and _outputs(ycell) is None:
+    if cell_type == Kind.CODE and "outputs" in ycell and _outputs(ycell) is None:
         return "a cell whose outputs are no list"
     return ""
 
@@ -212,7 +204,7 @@ def _fault(ycell: YCell, cell_type: object) -> str:
 def _unreadable(shared: object, cell_id: str, fault: str) -> UnreadableCell:
     source = joined(to_json(shared).get("source"))
     note = f"somebody put {fault} into the shared document; it can be deleted, and moving it makes it a raw cell"
-    return UnreadableCell(cell_id, CellType.RAW.value, source, revision_of(source), note=note)
+    return UnreadableCell(cell_id, Kind.RAW.value, source, revision_of(source), note=note)
 
 
 def _outputs(ycell: YCell) -> Array[Any] | None:
@@ -265,7 +257,7 @@ def cell_from(parts: JsonObject, index: int, head: CellHead) -> LiveCell:
     return LiveCell(
         index=index,
         head=head,
-        outputs=tuple(output_from_json(cast("JsonObject", output)) for output in outputs if isinstance(output, dict)),
+        outputs=tuple(read_output(cast("JsonObject", output)) for output in outputs if isinstance(output, dict)),
         metadata=_dict(parts, "metadata"),
         attachments=_dict(parts, "attachments"),
     )

@@ -24,7 +24,7 @@ from cellwright.jupyter.edits.history import (
     Rewritten,
     Step,
 )
-from cellwright.jupyter.model import CellType, JsonObject, NewCell
+from cellwright.jupyter.model import JsonObject, NewCell
 from cellwright.jupyter.notebooks.cellmetadata import TRUSTED, checked_entries, put_entries, with_entries
 from cellwright.jupyter.notebooks.cells import YCell, checked_source, new_cell_json, new_id, to_ycell
 from cellwright.jupyter.notebooks.guards import (
@@ -40,6 +40,7 @@ from cellwright.jupyter.notebooks.reading import STABLE_IDS, ReadableNotebook
 from cellwright.notebook.addressing import CellRange, insert_position, resolve_each, runs_of
 from cellwright.notebook.lineends import ShownText
 from cellwright.notebook.merging import merged_text
+from cellwright.notebook.model import Kind
 from cellwright.notebook.textdiff import TextChange, apply, changed_text
 
 AGENT = "agent"
@@ -51,7 +52,7 @@ class SourceChange:
 
     range: CellRange
     source: str | None = None
-    cell_type: CellType | None = None
+    cell_type: Kind | None = None
     expect: str | None = None
     metadata: Mapping[str, object] | None = None
     """Entries to set; None takes one away. Others stay."""
@@ -178,7 +179,7 @@ class LiveNotebook(ReadableNotebook):
     def set_type(
         self,
         ranges: Sequence[CellRange],
-        cell_type: CellType,
+        cell_type: Kind,
         *,
         expect: Mapping[str, str] | None = None,
         author: str = AGENT,
@@ -214,7 +215,7 @@ class LiveNotebook(ReadableNotebook):
     def outputs_at(self, index: int) -> Cleared | None:
         """The outputs of a code cell as undo keeps them; None if it has none and never ran."""
         head = self._index.head(index)
-        if head.cell_type != CellType.CODE or not (head.output_count or head.execution_count is not None):
+        if head.cell_type != Kind.CODE or not (head.output_count or head.execution_count is not None):
             return None
         return Cleared(head.id, tuple(self.json_at(index).get("outputs") or ()), head.execution_count)
 
@@ -358,7 +359,7 @@ class LiveNotebook(ReadableNotebook):
         return steps
 
     def _retype(
-        self, index: int, cell_type: CellType, source: str, metadata: Mapping[str, object] | None = None
+        self, index: int, cell_type: Kind, source: str, metadata: Mapping[str, object] | None = None
     ) -> Retyped:
         """Replace the cell by one of another type: JupyterLab does not follow a type that changes in place."""
         before = self.json_at(index)
@@ -369,9 +370,9 @@ class LiveNotebook(ReadableNotebook):
 def retyped(cell: JsonObject, cell_type: str, source: str, metadata: Mapping[str, object]) -> JsonObject:
     """The cell with another type, as JupyterLab makes it: without outputs, and with attachments if it is not code."""
     # Trust is about outputs: a new code cell has none of somebody else yet, and other cells never have any.
-    trust = {TRUSTED: True if cell_type == CellType.CODE else None}
+    trust = {TRUSTED: True if cell_type == Kind.CODE else None}
     parts: JsonObject = {"id": cell["id"]} if "id" in cell else {}
-    if cell_type != CellType.CODE and cell.get("attachments"):
+    if cell_type != Kind.CODE and cell.get("attachments"):
         parts["attachments"] = cell["attachments"]
     entries = with_entries(cell.get("metadata") or {}, {**metadata, **trust})
     return {**parts, "cell_type": str(cell_type), "source": source, "metadata": entries}

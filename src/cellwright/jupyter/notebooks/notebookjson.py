@@ -7,9 +7,10 @@ from typing import cast
 
 from cellwright.core.errors import InvalidArgument
 from cellwright.jupyter.documents.shareable import check_shared
-from cellwright.jupyter.model import CellHead, CellType, JsonObject, joined
+from cellwright.jupyter.model import CellHead, JsonObject
 from cellwright.jupyter.notebooks.cellmetadata import TRUSTED
 from cellwright.jupyter.notebooks.cells import new_id
+from cellwright.notebook.model import Kind, joined
 
 FORMAT = 4
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -48,14 +49,14 @@ def _complete_cell(candidate: object) -> bool:
     cell = cast("JsonObject", candidate)
     source: object = cell.get("source")
     lines = cast("list[object]", source) if isinstance(source, list) else [source]
-    kinds = [kind.value for kind in CellType]  # not a set: the candidate's type may be a list, which has no hash
+    kinds = [kind.value for kind in Kind]  # not a set: the candidate's type may be a list, which has no hash
     return (
         cell.get("cell_type") in kinds
         and all(isinstance(line, str) for line in lines)
         and isinstance(metadata := cell.setdefault("metadata", {}), dict)
         # Whoever writes a notebook's text cannot say that its outputs are to be trusted.
         and (cast("JsonObject", metadata).pop(TRUSTED, None) or True)
-        and (cell["cell_type"] != CellType.CODE or isinstance(cell.setdefault("outputs", []), list))
+        and (cell["cell_type"] != Kind.CODE or isinstance(cell.setdefault("outputs", []), list))
     )
 
 

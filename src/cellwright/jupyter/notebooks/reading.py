@@ -10,12 +10,13 @@ from pycrdt import Array, Doc, Map, Text
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.text.counting import counted
 from cellwright.core.weight import characters_in
-from cellwright.jupyter.model import CellHead, JsonObject, LiveCell, count_of
+from cellwright.jupyter.model import CellHead, JsonObject, LiveCell
 from cellwright.jupyter.notebooks.cellindex import CellIndex, CellsChanged
 from cellwright.jupyter.notebooks.cells import UnreadableCell, YCell, cell_of, text_name, to_json, to_plain
 from cellwright.jupyter.notebooks.outline import OutlinePage, outline_page, whole_outline
 from cellwright.jupyter.notebooks.sights import Sight
 from cellwright.notebook.addressing import CellRange, resolve, resolve_each
+from cellwright.notebook.model import count_of
 
 STABLE_IDS = (4, 5)
 """Files keep cell ids from this format on. For older files new ids are invented at every load."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NotRequired, cast
+from typing import Any, NotRequired, cast
 from urllib.parse import quote
 
 from typing_extensions import TypedDict
@@ -14,11 +14,11 @@ from cellwright.core.weight import written_size
 from cellwright.jupyter.files.paths import DocPath
 from cellwright.jupyter.kernels.executions import CellRunView, ExecutionView
 from cellwright.jupyter.kernels.images import Fitted, FittedImage
-from cellwright.jupyter.model import DataOutput, ErrorOutput, JsonObject, Output, StreamOutput
+from cellwright.jupyter.model import JsonObject
+from cellwright.notebook.outputs import PICTURES, Data, Error, Output, has_error, is_data, is_error, is_stream
 from cellwright.notebook.run import RunStatus
 from cellwright.notebook.shown import LeftOutData, ShownData, ShownError, ShownOutput, ShownPicture
 
-PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 TEXTS = ("text/plain", "text/markdown", "text/latex", "text/html")
 MAX_PICTURES = 8
 SUMMARY_CHARACTERS = 200
@@ -73,40 +73,38 @@ def shape_outputs(
 
 
 def _shape(output: Output, limit: int, link: str, shaped: Shaped) -> tuple[ShownOutput, bool]:
-    match output:
-        case StreamOutput():
-            text, cut = _text(output.text, limit, shaped)
-            return {"output_type": "stream", "name": clean(output.name).text, "text": text}, cut
-        case ErrorOutput():
-            value, cut_value = _text(output.value, limit, shaped)
-            lines, cut_lines = _text("\n".join(output.traceback), limit, shaped)
-            # Cut lines stay one text, so that a later cut can still count its characters.
-            traceback = [lines] if cut_lines else lines.split("\n") if lines else []
-            return _shape_error(output, value, traceback), cut_value or cut_lines
-        case DataOutput():
-            return _shape_data(output, limit, link, shaped)
-        case _:
-            return {"output_type": clean(str(output.raw.get("output_type", "unknown"))).text, "omitted": True}, True
+    if is_stream(output):
+        text, cut = _text(output["text"], limit, shaped)
+        return {"output_type": "stream", "name": clean(output["name"]).text, "text": text}, cut
+    if is_error(output):
+        return _shape_error(output, limit, shaped)
+    if is_data(output):
+        return _shape_data(output, limit, link, shaped)
+    return {"output_type": clean(str(output.get("output_type", "unknown"))).text, "omitted": True}, True
 
 
-def _shape_error(output: ErrorOutput, value: str, traceback: list[str]) -> ShownError:
-    """A long message is whole only in `value`; the traceback ends with it as well."""
-    name = clean(output.name).text
-    return {
+def _shape_error(output: Error, limit: int, shaped: Shaped) -> tuple[ShownError, bool]:
+    value, cut_value = _text(output["evalue"], limit, shaped)
+    lines, cut_lines = _text("\n".join(output["traceback"]), limit, shaped)
+    name = clean(output["ename"]).text
+    error: ShownError = {
         "output_type": "error",
         "ename": name,
+        # A long message is whole only in `value`; the traceback ends with it as well.
         "evalue": cut_text(value, SUMMARY_CHARACTERS),
         "name": name,
         "value": value,
-        "traceback": traceback,
+        # Cut lines stay one text, so that a later cut can still count its characters.
+        "traceback": [lines] if cut_lines else lines.split("\n") if lines else [],
     }
+    return error, cut_value or cut_lines
 
 
-def _shape_data(output: DataOutput, limit: int, link: str, shaped: Shaped) -> tuple[ShownData, bool]:
+def _shape_data(output: Data, limit: int, link: str, shaped: Shaped) -> tuple[ShownData, bool]:
     data: JsonObject = {}
     cut = False
-    has_plain = "text/plain" in output.data
-    for mime, value in output.data.items():
+    has_plain = "text/plain" in output["data"]
+    for mime, value in output["data"].items():
         if mime in PICTURES and isinstance(value, str):
             picture = _shape_picture(value, mime, link, shaped)
             data[mime] = picture
@@ -125,10 +123,10 @@ def _shape_data(output: DataOutput, limit: int, link: str, shaped: Shaped) -> tu
             data[clean(mime).text], was_cut = _shape_other(mime, value, limit, link, shaped)
             cut = cut or was_cut
     shaped_data: ShownData = {
-        "output_type": data_kind(output),
+        "output_type": output["output_type"],
         "data": data,
-        "metadata": cleaned_json(dict(output.metadata)),
-        "execution_count": output.execution_count,
+        "metadata": cleaned_json(output["metadata"]),
+        "execution_count": output.get("execution_count"),
     }
     return shaped_data, cut
 
@@ -179,19 +177,11 @@ def _left_out(mime: str, size: int, link: str) -> LeftOutData:
 
 
 def size_of(output: Output) -> int:
-    match output:
-        case StreamOutput():
-            return len(output.text)
-        case ErrorOutput():
-            return len(output.value) + sum(map(len, output.traceback))
-        case DataOutput():
-            return sum(_length(value) for value in output.data.values())
-        case _:
-            return 0
-
-
-def data_kind(output: DataOutput) -> Literal["execute_result", "display_data"]:
-    return "execute_result" if output.is_result else "display_data"
+    if is_stream(output):
+        return len(output["text"])
+    if is_error(output):
+        return len(output["evalue"]) + sum(map(len, output["traceback"]))
+    return sum(map(_length, output["data"].values())) if is_data(output) else 0
 
 
 def cleaned_json(value: object, depth: int = 0) -> Any:  # noqa: ANN401 - JSON
@@ -260,7 +250,7 @@ def shape_run(
 
 def _error(cell: CellRunView) -> CellRunError:
     assert cell.error is not None
-    error_is_shown = any(isinstance(output, ErrorOutput) for output in cell.outputs)
+    error_is_shown = has_error(cell.outputs)
     original = mapped(from_file(cell.error.value), lambda piece: clean(piece).text)
     value = cut_text(original, SUMMARY_CHARACTERS if error_is_shown else ERROR_CHARACTERS)
     hint = cell.error.hint or (

@@ -19,19 +19,13 @@ from cellwright.core.weight import characters_in
 from cellwright.jupyter.documents.backing import Acknowledged
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.kernels.executions import ExecutionView
-from cellwright.jupyter.model import (
-    CellType,
-    DataOutput,
-    ErrorOutput,
-    FileListing,
-    NewCell,
-    Output,
-    StreamOutput,
-)
+from cellwright.jupyter.model import FileListing, NewCell
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.shapes import MAX_PICTURES, CellRunReport, shape_execution
 from cellwright.jupyter.service import LiveNotebooks, code_cells, wait_seconds
 from cellwright.notebook.addressing import CellRange
+from cellwright.notebook.model import Kind
+from cellwright.notebook.outputs import Output, is_data, is_error, is_stream
 from cellwright.notebook.run import RunStatus
 
 Path = Annotated[str, Field(description="notebook")]
@@ -66,7 +60,7 @@ class Insertion:
     type: CellKind = "code"
 
     def cell(self) -> NewCell:
-        return NewCell(self.content, CellType(self.type))
+        return NewCell(self.content, Kind(self.type))
 
 
 def cell_ranges(ranges: Iterable[Range]) -> list[CellRange]:
@@ -224,18 +218,17 @@ def weight(outputs: Sequence[Output]) -> int:
     """About how many characters there are to work through; pictures count for what they are."""
     total = 0
     for output in outputs:
-        match output:
-            case StreamOutput():
-                total += len(output.text)
-            case ErrorOutput():
-                total += sum(len(line) for line in output.traceback)
-            case DataOutput():
-                # Data that is no text takes several times as long for each of its characters.
-                texts = [value for value in output.data.values() if isinstance(value, str)]
-                others = [value for value in output.data.values() if not isinstance(value, str)]
-                total += sum(map(len, texts)) + OTHER_DATA * characters_in(others, SMALL_CHARACTERS)
-            case _:
-                total += characters_in(output, SMALL_CHARACTERS)
+        if is_stream(output):
+            total += len(output["text"])
+        elif is_error(output):
+            total += sum(map(len, output["traceback"]))
+        elif is_data(output):
+            # Data that is no text takes several times as long for each of its characters.
+            texts = [value for value in output["data"].values() if isinstance(value, str)]
+            others = [value for value in output["data"].values() if not isinstance(value, str)]
+            total += sum(map(len, texts)) + OTHER_DATA * characters_in(others, SMALL_CHARACTERS)
+        else:
+            total += characters_in(output, SMALL_CHARACTERS)
     return total
 
 

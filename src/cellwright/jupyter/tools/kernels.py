@@ -16,7 +16,7 @@ from cellwright.jupyter.inside.permitted import require_run
 from cellwright.jupyter.kernels.executions import CellJob, ExecutionView
 from cellwright.jupyter.kernels.interpreter import python_and_packages
 from cellwright.jupyter.kernels.queue import KernelQueue
-from cellwright.jupyter.model import JsonObject, StreamOutput
+from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.service import LiveNotebooks, wait_seconds
 from cellwright.jupyter.tools.common import (
     DEFAULT_OUTPUT_SIZE,
@@ -27,6 +27,7 @@ from cellwright.jupyter.tools.common import (
     how_it_went,
     run_report,
 )
+from cellwright.notebook.outputs import is_stream
 
 INSPECT_SECONDS = 30.0
 VALUE_CHARACTERS = 300
@@ -162,7 +163,7 @@ async def inspect_variables(
     code = _inspection_code(names or [])
     execution = queue.submit(call.principal.id, [CellJob(lambda: code, store_history=False)])
     view = await execution.wait(INSPECT_SECONDS)
-    text = "".join(output.text for output in view.cells[0].outputs if isinstance(output, StreamOutput))
+    text = "".join(output["text"] for output in view.cells[0].outputs if is_stream(output))
     try:
         variables: JsonObject = json.loads(text)
     except ValueError:

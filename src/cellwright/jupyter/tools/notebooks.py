@@ -14,7 +14,6 @@ from cellwright.core.toolset import Reply, Toolset, read, run, write
 from cellwright.core.types import Call
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
-from cellwright.jupyter.model import CellType
 from cellwright.jupyter.notebooks.meaning import ANY, Expected, MeantCell, each_at, exactly
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
 from cellwright.jupyter.service import LiveNotebooks, wait_seconds
@@ -50,6 +49,7 @@ from cellwright.jupyter.tools.proposing import Propose, ProposedEdit, proposed
 from cellwright.jupyter.tools.reading import read_nb_cells
 from cellwright.jupyter.tools.running import execute_nb_cells, report_if_asked, restart_nb_kernel
 from cellwright.notebook.addressing import at
+from cellwright.notebook.model import Kind
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Modification:
             raise InvalidArgument("a modification says nothing", hint="Give content, type or metadata")
         if self.expect not in (None, ANY) and len(cells) != 1:
             raise InvalidArgument("`expect` is the revision of one cell", hint="Name one cell per change")
-        kind = None if self.type is None else CellType(self.type)
+        kind = None if self.type is None else Kind(self.type)
         expect = None if self.expect == ANY else self.expect
         return [
             SourceChange(
@@ -163,7 +163,7 @@ def _lost_by_type(view: LiveNotebook, changes: Sequence[SourceChange]) -> list[s
             continue
         lost_counts = (
             ("outputs", len(cell.outputs)),
-            ("attachments", len(cell.attachments) if new_type is CellType.CODE else 0),
+            ("attachments", len(cell.attachments) if new_type is Kind.CODE else 0),
         )
         lost += [f"{count} {part} of cell {cell.id}" for part, count in lost_counts if count]
     return lost

@@ -15,7 +15,6 @@ from cellwright.jupyter.documents.open_document import OpenDocument
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
 from cellwright.jupyter.kernels.executions import ExecutionView
-from cellwright.jupyter.model import CellType
 from cellwright.jupyter.notebooks.meaning import CallersSight
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.service import LiveNotebooks, wait_seconds
@@ -37,6 +36,7 @@ from cellwright.jupyter.tools.common import (
     run_report,
 )
 from cellwright.notebook.addressing import runs_of
+from cellwright.notebook.model import Kind
 from cellwright.notebook.run import RunStatus
 
 MOST_NAMED = 20
@@ -108,7 +108,7 @@ def _requested_indexes(
 
 
 def _code_among(view: LiveNotebook, indexes: Sequence[int]) -> list[int]:
-    return [index for index in indexes if view.head(index).cell_type == CellType.CODE]
+    return [index for index in indexes if view.head(index).cell_type == Kind.CODE]
 
 
 async def _own_ids(document: OpenDocument[LiveNotebook], indexes: Sequence[int], call: Call) -> list[str]:

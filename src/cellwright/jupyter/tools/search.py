@@ -16,24 +16,14 @@ from cellwright.core.text.sight import seen
 from cellwright.core.types import Call
 from cellwright.jupyter.files.paths import NotebookPath, folder_path
 from cellwright.jupyter.files.stored import stored_notebook
-from cellwright.jupyter.model import (
-    DataOutput,
-    ErrorOutput,
-    FileInfo,
-    FileListing,
-    JsonObject,
-    Output,
-    StreamOutput,
-    count_of,
-    joined,
-    output_from_json,
-)
+from cellwright.jupyter.model import FileInfo, FileListing, JsonObject
 from cellwright.jupyter.notebooks.reading import ReadableNotebook
 from cellwright.jupyter.notebooks.sights import Sight
 from cellwright.jupyter.notebooks.whole import read_cell
 from cellwright.jupyter.service import Connected, LiveNotebooks
 from cellwright.jupyter.tools.common import ListAge, how_old
-from cellwright.notebook.model import revision_of
+from cellwright.notebook.model import count_of, joined, revision_of
+from cellwright.notebook.outputs import Output, is_data, is_error, is_stream, read_output
 
 if TYPE_CHECKING:
     from regex import Pattern
@@ -199,7 +189,7 @@ def _cells_of(content: JsonObject) -> list[CellText]:
         (
             str(cell.get("id", "")),
             joined(cell.get("source")),
-            tuple(output_from_json(raw) for raw in cell.get("outputs") or ()),
+            tuple(read_output(raw) for raw in cell.get("outputs") or ()),
         )
         for cell in content.get("cells") or ()
     ]
@@ -253,13 +243,9 @@ def _excerpt_around(line: str, position: int) -> str:
 
 
 def _texts(output: Output) -> list[str]:
-    match output:
-        case StreamOutput():
-            return [output.text]
-        case ErrorOutput():
-            return [f"{output.name}: {output.value}", *output.traceback]
-        case DataOutput():
-            plain = output.data.get("text/plain")
-            return [plain] if isinstance(plain, str) else []
-        case _:
-            return []
+    if is_stream(output):
+        return [output["text"]]
+    if is_error(output):
+        return [f"{output['ename']}: {output['evalue']}", *output["traceback"]]
+    plain = output["data"].get("text/plain") if is_data(output) else None
+    return [plain] if isinstance(plain, str) else []

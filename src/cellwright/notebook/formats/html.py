@@ -26,12 +26,12 @@ from cellwright.notebook.model import (
     Notebook,
     language_named,
 )
+from cellwright.notebook.outputs import PICTURES
 
 MIME = "text/html"
 ONE_WAY = "a page is for reading: it shows no ids and no metadata, and cannot be imported again"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 OWN = "cellwright"
-PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 SVG = "image/svg+xml"
 HTML = "text/html"
 SHOWN = (*PICTURES, SVG, HTML, "text/markdown", "text/latex", "application/json", "text/plain")

@@ -13,14 +13,14 @@ from cellwright.core.toolset import Image, Reply
 from cellwright.core.types import Call
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.model import JsonObject
-from cellwright.jupyter.notebooks.shapes import PICTURES
+from cellwright.jupyter.notebooks.shapes import TEXTS
 from cellwright.jupyter.service import LiveNotebooks
 from cellwright.jupyter.tools.common import RunFailure, RunIfAsked, RunReport, compact, first_of
 from cellwright.jupyter.tools.current.notebooks import CurrentNotebooks
+from cellwright.notebook.outputs import PICTURES, has_error
 from cellwright.notebook.shown import ShownOutput
 
 PAGE_TOKENS = 5_000
-TEXTS_IN_ORDER = ("text/plain", "text/markdown", "text/latex", "text/html")
 
 NotebookName = Annotated[str | None, Field(description="name or path; without it the one in use")]
 CellIndex = Annotated[int, Field(description="from 0")]
@@ -98,7 +98,7 @@ def _how_it_went(data: RunReport | RunIfAsked, failure: RunFailure | None) -> li
     for result in data["execution_results"]:
         if (error := result.get("error")) is not None:
             hint = f" ({error['hint']})" if error["hint"] else ""
-            error_is_shown = any(output["output_type"] == "error" for output in result["outputs"])
+            error_is_shown = has_error(result["outputs"])
             lines.append(
                 error["hint"] if error_is_shown and hint else joined([error["ename"], ": ", error["evalue"], hint])
             )
@@ -138,6 +138,6 @@ def _data_blocks(data: JsonObject, pictures: Iterator[Image]) -> list[Block]:
     if picture_blocks:
         # The other values beside a picture only say that there is one.
         return picture_blocks
-    text = next((data[mime] for mime in TEXTS_IN_ORDER if isinstance(data.get(mime), str)), None)
-    others = {mime: value for mime, value in data.items() if mime not in TEXTS_IN_ORDER}
+    text = next((data[mime] for mime in TEXTS if isinstance(data.get(mime), str)), None)
+    others = {mime: value for mime, value in data.items() if mime not in TEXTS}
     return [*([text] if text is not None else []), *(f"[{mime}] {compact(value)}" for mime, value in others.items())]

@@ -11,7 +11,6 @@ from cellwright.core.types import Call
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
 from cellwright.jupyter.kernels.executions import CellJob, ExecutionView, call_cancelled
-from cellwright.jupyter.model import CellType
 from cellwright.jupyter.service import wait_seconds
 from cellwright.jupyter.tools.common import Insertion, Range, RunReport, run_report
 from cellwright.jupyter.tools.current.common import CellIndex, CurrentCells, NotebookName, run_reply
@@ -20,6 +19,7 @@ from cellwright.jupyter.tools.current.writing import InsertAt
 from cellwright.jupyter.tools.notebooks import InsertedCells, insert_nb_cells
 from cellwright.jupyter.tools.running import CellsExecuted, execute_nb_cells
 from cellwright.notebook.addressing import at
+from cellwright.notebook.model import Kind
 
 OUTPUT_CHARACTERS = 10_000
 CELL_SECONDS = 300.0
@@ -152,7 +152,7 @@ async def _run(cells: CurrentCells, call: Call, path: NotebookPath, index: int, 
     async with cells.notebooks.open(call, path) as document:
         (cell,) = cells.notebooks.sight(call, path).cells(document.view, [at(index)])
         head = document.view.head(cell.index)
-    if head.cell_type != CellType.CODE:
+    if head.cell_type != Kind.CODE:
         raise InvalidArgument(f"cell {index} of {path} is not code", hint="list_cells shows the type of each cell")
     return await execute_nb_cells(cells.notebooks, call, path.text, [Range(start=index)], OUTPUT_CHARACTERS, wait)
 

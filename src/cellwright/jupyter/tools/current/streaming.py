@@ -6,7 +6,7 @@ from itertools import takewhile
 from cellwright.core.text.clean import clean
 from cellwright.core.types import Call
 from cellwright.jupyter.kernels.executions import Execution, ExecutionView, call_cancelled
-from cellwright.jupyter.model import DataOutput, ErrorOutput, Output, StreamOutput
+from cellwright.notebook.outputs import Output, is_data, is_error, is_stream
 from cellwright.notebook.run import RunStatus
 
 NEWS_CHARACTERS = 4_000
@@ -55,13 +55,11 @@ def _waiting_message(state: RunStatus, elapsed: float) -> str:
 
 
 def _text(output: Output) -> str:
-    match output:
-        case StreamOutput():
-            return output.text
-        case ErrorOutput():
-            return f"{output.name}: {output.value}\n"
-        case DataOutput():
-            plain = output.data.get("text/plain")
-            return f"{plain}\n" if isinstance(plain, str) else f"[{', '.join(output.data)}]\n"
-        case _:
-            return ""
+    if is_stream(output):
+        return output["text"]
+    if is_error(output):
+        return f"{output['ename']}: {output['evalue']}\n"
+    if is_data(output):
+        plain = output["data"].get("text/plain")
+        return f"{plain}\n" if isinstance(plain, str) else f"[{', '.join(output['data'])}]\n"
+    return ""

@@ -10,13 +10,14 @@ from cellwright.core.toolset import Reply
 from cellwright.core.types import Call, Scope
 from cellwright.jupyter.files.creating import create
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
-from cellwright.jupyter.model import FileKind, joined
+from cellwright.jupyter.model import FileKind
 from cellwright.jupyter.notebooks.notebookjson import notebook_json
 from cellwright.jupyter.notebooks.whole import whole_json
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.service import Connected, LiveNotebooks
 from cellwright.jupyter.tools.common import compact, first_of
 from cellwright.jupyter.tools.documents.common import PAGE_TOKENS, DescribedFile, DocumentFiles, Path, described
+from cellwright.notebook.model import joined
 
 PAGE_ENTRIES = 100
 
