@@ -11,5 +11,7 @@ PROMISES = {
     "sight:two-agents": "Agents with one token have a view each: of their connection, or by its name.",
     "sight:forgotten": "A view that is no longer remembered is refused and not guessed; what is remembered is bounded.",
     "sight:diff": "Every edit of a notebook answers with a short diff of what it changed, and a view.",
+    "sight:documents": "A position in a text means the text that was shown; what others changed since is merged, or the edit is refused with what they did.",
+    "sight:bounds": "What is remembered of views and texts is bounded in number and size.",
     "sight:random": "However a person's and two agents' work falls together, no wrong cell is changed, no text is lost, and nothing is refused for no reason.",
 }

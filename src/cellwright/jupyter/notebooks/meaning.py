@@ -17,6 +17,7 @@ ANY = "any"
 Expected = dict[str, str] | Literal["any"] | None
 """The revisions that cells must have, by cell id."""
 LINES_AROUND = 3
+MOST_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,22 @@ class CallersSight:
             if cell.revision is not None and not named:
                 notebook.check_revision(cell.index, cell.revision)
 
+    def check_nothing_changed(self, notebook: LiveNotebook, expect: str | None) -> None:
+        """Raise Conflict if anything that is written in the notebook changed after it was shown: before all of it is replaced."""
+        sight, now = self._sight, notebook.sight()
+        if expect == ANY or sight is None or (sight.ids == now.ids and sight.revisions == now.revisions):
+            return
+        places = [index for index, cell_id in enumerate(now.ids) if self._is_news(cell_id, now.revisions[index])]
+        raise Conflict(
+            f"{self.path} has changed since you saw it; nothing was overwritten",
+            hint=f'Read what is new, and write it with the rest; expect: "{ANY}" overwrites it',
+            details={"outline": notebook.outline_lines(places[:MOST_NAMED]), "view": self.show(notebook)},
+        )
+
+    def _is_news(self, cell_id: str, revision: str) -> bool:
+        position = None if self._sight is None else self._sight.positions.get(cell_id)
+        return self._sight is None or position is None or self._sight.revisions[position] != revision
+
     def check_unmoved(self, notebook: LiveNotebook, cells: Sequence[MeantCell], expect: Expected) -> None:
         """Raise Conflict if somebody moved one of these cells after it was shown."""
         sight = self._sight
@@ -154,8 +171,9 @@ def _index_now(notebook: LiveNotebook, sight: Sight, position: int) -> int | Non
 
 def _around(notebook: LiveNotebook, index: int) -> list[str]:
     """The outline around a cell."""
-    lines = notebook.outline_lines(max(0, index - LINES_AROUND), min(notebook.cell_count, index + LINES_AROUND + 1))
-    return list(lines)
+    return notebook.outline_lines(
+        range(max(0, index - LINES_AROUND), min(notebook.cell_count, index + LINES_AROUND + 1))
+    )
 
 
 def each_at(cells: Sequence[MeantCell]) -> list[CellRange]:

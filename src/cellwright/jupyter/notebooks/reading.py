@@ -138,10 +138,10 @@ class ReadableNotebook:
         with self.doc.transaction():
             return outline_page(self._index.entry, offset, self.cell_count)
 
-    def outline_lines(self, start: int, end: int) -> list[str]:
+    def outline_lines(self, indexes: Sequence[int]) -> list[str]:
         """The lines of these cells, each at full width."""
         with self.doc.transaction():
-            return [f"{index} {self._index.entry(index).texts[0]}" for index in range(start, end)]
+            return [f"{index} {self._index.entry(index).texts[0]}" for index in indexes]
 
     def whole_outline(self) -> list[str]:
         with self.doc.transaction():

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import Field
@@ -17,6 +17,7 @@ from cellwright.jupyter.files.paths import DocPath, folder_path
 from cellwright.jupyter.model import FileInfo, FileKind
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.service import LiveNotebooks
+from cellwright.jupyter.tools.documents.shown import ShownTexts
 
 DEFAULT_CONTENT = 32_768
 MAX_CONTENT = 1_000_000
@@ -39,6 +40,7 @@ class DocumentFiles:
     notebooks: LiveNotebooks
     allow_hidden: bool = False
     """Whether files and folders whose names begin with a dot may be touched, as far as Jupyter itself lets us."""
+    shown: ShownTexts = field(default_factory=ShownTexts)
 
     def path(self, text: str) -> DocPath:
         """A path as the tools take it. Nothing hidden: settings, keys, checkpoints."""

@@ -12,9 +12,12 @@ from cellwright.core.types import Call
 from cellwright.jupyter.documents.text import TextDocument, excerpt
 from cellwright.jupyter.edits.overwriting import overwrite
 from cellwright.jupyter.files.paths import NotebookPath
+from cellwright.jupyter.notebooks.meaning import ANY
+from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.notebookjson import notebook_json, with_ids
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.common import EditAcknowledgement, acknowledgement, author_of, off_the_loop
+from cellwright.jupyter.tools.changes import text_diff, with_diff
+from cellwright.jupyter.tools.common import EditAcknowledgement, EditOutcome, acknowledgement, author_of, off_the_loop
 from cellwright.jupyter.tools.documents.common import (
     BESIDES_TOKENS,
     DEFAULT_CONTENT,
@@ -37,10 +40,12 @@ from cellwright.jupyter.tools.documents.files import (
     rename_document,
 )
 from cellwright.jupyter.tools.documents.info import get_document_info
+from cellwright.jupyter.tools.documents.shown import SeenText
 
 Position = Annotated[int, Field(ge=0, description="counts Unicode characters, from 0")]
 Length = Annotated[int, Field(ge=0)]
-Expect = Annotated[str | None, Field(description="revision the document must still have")]
+Expect = Annotated[str | None, Field(description="revision the document must still have, or any")]
+View = Annotated[str | None, Field(description="revision that positions are from; your last, if left out")]
 T = TypeVar("T")
 
 
@@ -68,6 +73,7 @@ async def get_document_content(
     async with files.text(call, doc_path) as document:
         text, revision, live = document.view.text, document.view.revision, document.live
         lines = line_ends(document.view)
+    files.shown.remember(call, doc_path, text, revision)
     end = len(text) if length is None else min(position + length, len(text))
     if position > len(text):
         raise InvalidArgument(
@@ -98,7 +104,7 @@ class TextState(LineEndsNote):
 
 
 class EditedDocument(TextState, EditAcknowledgement):
-    pass
+    diff: str
 
 
 class EditedSpan(EditedDocument):
@@ -114,28 +120,39 @@ async def insert_document_text(
     position: Annotated[int, Field(ge=-1, description="counts Unicode characters, from 0; -1 is the end")],
     text: str,
     expect: Expect = None,
+    view: View = None,
 ) -> EditedSpan:
     """Insert text into a document that people may have open. Nothing else in it changes."""
 
-    def change(view: TextDocument) -> tuple[int, int]:
-        start = len(view.text) if position < 0 else position
-        view.insert(start, text, expect=expect, author=author_of(call))
-        return start, len(view.adapted(text))
+    def change(document: TextDocument, seen: SeenText | None) -> tuple[int, int]:
+        start = len(document.text) if position < 0 else _position(document, seen, position)
+        document.insert(start, text, expect=exactly(expect), author=author_of(call))
+        return start, len(document.adapted(text))
 
-    (start, length), after = await _edit(files, call, path, change)
+    (start, length), after = await _edit(files, call, path, change, expect, view)
     message = f"Inserted {length} characters at position {start}"
     return {"message": message, "position": start, "length": length, **after}
 
 
 async def delete_document_text(
-    files: DocumentFiles, call: Call, path: Path, position: Position, length: Length, expect: Expect = None
+    files: DocumentFiles,
+    call: Call,
+    path: Path,
+    position: Position,
+    length: Length,
+    expect: Expect = None,
+    view: View = None,
 ) -> EditedSpan:
     """Delete a span of characters from a document that people may have open."""
-    _, after = await _edit(
-        files, call, path, lambda view: view.delete(position, length, expect=expect, author=author_of(call))
-    )
-    message = f"Deleted {length} characters from position {position}"
-    return {"message": message, "position": position, "length": length, **after}
+
+    def change(document: TextDocument, seen: SeenText | None) -> int:
+        start = _position(document, seen, position, length)
+        document.delete(start, length, expect=exactly(expect), author=author_of(call))
+        return start
+
+    start, after = await _edit(files, call, path, change, expect, view)
+    message = f"Deleted {length} characters from position {start}"
+    return {"message": message, "position": start, "length": length, **after}
 
 
 class ReplacedSpan(EditedSpan):
@@ -143,17 +160,25 @@ class ReplacedSpan(EditedSpan):
 
 
 async def replace_document_text(
-    files: DocumentFiles, call: Call, path: Path, position: Position, length: Length, text: str, expect: Expect = None
+    files: DocumentFiles,
+    call: Call,
+    path: Path,
+    position: Position,
+    length: Length,
+    text: str,
+    expect: Expect = None,
+    view: View = None,
 ) -> ReplacedSpan:
     """Put text in the place of a span of characters, in a document that people may have open."""
 
-    def change(view: TextDocument) -> int:
-        view.replace(position, length, text, expect=expect, author=author_of(call))
-        return len(view.adapted(text))
+    def change(document: TextDocument, seen: SeenText | None) -> tuple[int, int]:
+        start = _position(document, seen, position, length)
+        document.replace(start, length, text, expect=exactly(expect), author=author_of(call))
+        return start, len(document.adapted(text))
 
-    new_length, after = await _edit(files, call, path, change)
-    message = f"Replaced {length} characters with {new_length} new characters at position {position}"
-    return {"message": message, "position": position, "length": length, "new_length": new_length, **after}
+    (start, new_length), after = await _edit(files, call, path, change, expect, view)
+    message = f"Replaced {length} characters with {new_length} new characters at position {start}"
+    return {"message": message, "position": start, "length": length, "new_length": new_length, **after}
 
 
 class OverwrittenDocument(EditedDocument):
@@ -161,7 +186,7 @@ class OverwrittenDocument(EditedDocument):
     path: str
 
 
-class OverwrittenNotebook(EditAcknowledgement):
+class OverwrittenNotebook(EditOutcome):
     message: str
     path: str
     cell_count: int
@@ -169,32 +194,40 @@ class OverwrittenNotebook(EditAcknowledgement):
 
 
 async def overwrite_document(
-    files: DocumentFiles, call: Call, path: Path, content: str, expect: Expect = None
+    files: DocumentFiles, call: Call, path: Path, content: str, expect: Expect = None, view: View = None
 ) -> OverwrittenDocument | OverwrittenNotebook:
-    """Make this the whole text of an existing document, or a notebook's JSON. Only what differs changes; expect guards what others type."""
+    """Make this the whole text of a document, or a notebook's JSON. What others typed since you read it is merged or refuses it."""
     doc_path = files.path(path)
     if doc_path.is_notebook:
         return await _overwrite_notebook(files, call, NotebookPath(doc_path.text), content, expect)
-    _, after = await _edit(
-        files, call, path, lambda view: view.overwrite(content, expect=expect, author=author_of(call))
-    )
+
+    def change(document: TextDocument, seen: SeenText | None) -> None:
+        text = content if seen is None else seen.merged(document, content)
+        document.overwrite(text, expect=exactly(expect), author=author_of(call))
+
+    _, after = await _edit(files, call, path, change, expect, view)
     return {"message": f"Overwrote {doc_path}", "path": doc_path.text, **after}
 
 
 async def _overwrite_notebook(
     files: DocumentFiles, call: Call, path: NotebookPath, content: str, expect: str | None
 ) -> OverwrittenNotebook:
-    if expect is not None:
+    if exactly(expect) is not None:
         raise InvalidArgument(
             f"{path} is a notebook, which has a revision for each cell and none as a whole",
             hint="Leave expect out; or change cells with modify_nb_cells, which takes their revisions",
         )
     notebook = notebook_json(content)
+    sight = files.notebooks.sight(call, path)
+
+    def overwrite_all(view: LiveNotebook) -> int:
+        sight.check_nothing_changed(view, expect)
+        return overwrite(view, with_ids(notebook, view.outline()), author=author_of(call))
+
     async with files.notebooks.open(call, path) as document:
-        changed, acknowledged = await document.change(
-            lambda view: overwrite(view, with_ids(notebook, view.outline()), author=author_of(call))
-        )
-        count = document.view.cell_count
+        await document.catch_up()
+        (changed, diff), acknowledged = await document.change(with_diff(overwrite_all))
+        count, new_view = document.view.cell_count, sight.show(document.view)
     message = (
         f"Overwrote {path}, which has {counted(count, 'cell')} now; came, went or changed: {changed}; "
         "undo_nb_edit takes it back"
@@ -204,24 +237,46 @@ async def _overwrite_notebook(
         "path": path.text,
         "cell_count": count,
         "changed_cells": changed,
+        "diff": diff,
+        "view": new_view,
         **acknowledgement(acknowledged),
     }
 
 
 async def _edit(
-    files: DocumentFiles, call: Call, path: str, change: Callable[[TextDocument], T]
+    files: DocumentFiles,
+    call: Call,
+    path: str,
+    change: Callable[[TextDocument, SeenText | None], T],
+    expect: str | None,
+    revision: str | None,
 ) -> tuple[T, EditedDocument]:
-    """Make an edit. Returns its outcome, and the state of the text after it."""
+    """Make an edit, which is given what the caller saw. Returns its outcome, and the state of the text after it."""
     doc_path = files.text_path(path, "edit_nb_cell, or modify_nb_cells")
+    # Whoever says which revision the text must have, or that any will do, means the text as it is.
+    seen = None if expect is not None else files.shown.seen(call, doc_path, revision)
 
-    def edit(view: TextDocument) -> tuple[T, TextState]:
-        outcome = change(view)
+    def edit(view: TextDocument) -> tuple[T, TextState, str]:
+        before = view.text
+        outcome = change(view, seen)
+        after, new_revision = view.text, view.revision
         # The state right after this edit, without what people type while it is sent.
-        return outcome, {"content_length": len(view.text), "revision": view.revision, **line_ends(view)}
+        state: TextState = {"content_length": len(after), "revision": new_revision, **line_ends(view)}
+        files.shown.remember(call, doc_path, after, new_revision)
+        return outcome, state, text_diff(before, after)
 
     async with files.text(call, doc_path) as document:
-        (outcome, after), acknowledged = await document.change(edit)
-    return outcome, {**after, **acknowledgement(acknowledged)}
+        (outcome, state, diff), acknowledged = await document.change(edit)
+    return outcome, {**state, "diff": diff, **acknowledgement(acknowledged)}
+
+
+def _position(document: TextDocument, seen: SeenText | None, position: int, length: int = 0) -> int:
+    return position if seen is None else seen.position_now(document, position, length)
+
+
+def exactly(expect: str | None) -> str | None:
+    """The revision that the text must have."""
+    return None if expect == ANY else expect
 
 
 def documents_toolset(notebooks: LiveNotebooks, *, allow_hidden: bool = False) -> Toolset:

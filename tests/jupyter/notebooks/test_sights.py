@@ -1,0 +1,90 @@
+"""What is remembered of what callers were shown, and for how long."""
+
+import pytest
+
+from cellwright.core.types import Call, Principal
+from cellwright.jupyter.files.paths import DocPath
+from cellwright.jupyter.notebooks import sights as module
+from cellwright.jupyter.notebooks.sights import ForgottenView, Sight, Sights
+from cellwright.jupyter.tools.documents import shown as texts
+from cellwright.jupyter.tools.documents.shown import ShownTexts
+from requirements import requirement
+
+
+def call(name: str = "ada", connection: str | None = None) -> Call:
+    return Call(Principal(name, frozenset()), connection)
+
+
+def a_sight(*ids: str) -> Sight:
+    return Sight(ids, tuple("r" for _ in ids), tuple(None for _ in ids))
+
+
+@requirement("sight:forgotten", "sight:two-agents")
+def test_each_connection_has_its_last_sight_and_names_are_its_principals() -> None:
+    sights = Sights()
+    first, second = a_sight("a"), a_sight("b")
+    name = sights.remember(call(connection="1"), "n.ipynb", first)
+    sights.remember(call(connection="2"), "n.ipynb", second)
+    assert sights.seen(call(connection="1"), "n.ipynb") is first
+    assert sights.seen(call(connection="2"), "n.ipynb") is second
+    assert sights.seen(call(connection="2"), "n.ipynb", name) is first
+    assert sights.seen(call(connection="3"), "n.ipynb") is None
+    assert sights.seen(call(connection="1"), "other.ipynb") is None
+    with pytest.raises(ForgottenView):
+        sights.seen(call("bob"), "n.ipynb", name)
+
+
+@requirement("sight:bounds", "sight:forgotten")
+def test_what_is_remembered_is_bounded_and_what_is_forgotten_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REMEMBERED_SIGHTS", 10)
+    monkeypatch.setattr(module, "REMEMBERED_NOTEBOOKS", 12)
+    sights = Sights()
+    for number in range(11):
+        sights.remember(call(), f"{number}.ipynb", a_sight("a", "b"))
+    assert sights._count == 10
+    assert sights._cells == 20
+    with pytest.raises(ForgottenView):
+        sights.seen(call(), "0.ipynb")
+    assert sights.seen(call(), "1.ipynb") is not None
+    for number in range(100):
+        sights.remember(call(), f"{number % 40}.ipynb", a_sight(*(str(index) for index in range(number))))
+    assert sights._count <= 10
+    assert len(sights._remembered) <= 12
+    assert sights._cells == sum(
+        len(sight.ids) for remembered in sights._remembered.values() for sight in remembered.sights.values()
+    )
+    monkeypatch.setattr(module, "REMEMBERED_CELLS", 50)
+    sights.remember(call(), "large.ipynb", a_sight(*(str(index) for index in range(49))))
+    assert sights._cells <= 50
+
+
+@requirement("sight:bounds")
+def test_so_many_sights_of_one_notebook_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REMEMBERED_OF_A_NOTEBOOK", 3)
+    sights = Sights()
+    first = sights.remember(call(connection="1"), "n.ipynb", a_sight("a"))
+    for _ in range(3):
+        sights.remember(call(connection="2"), "n.ipynb", a_sight("a"))
+    for name in (first, None):
+        with pytest.raises(ForgottenView):
+            sights.seen(call(connection="1"), "n.ipynb", name)
+
+
+@requirement("sight:bounds")
+def test_texts_are_remembered_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "REMEMBERED_CHARACTERS", 100)
+    monkeypatch.setattr(texts, "LONGEST_REMEMBERED", 60)
+    shown = ShownTexts()
+    for number in range(30):
+        shown.remember(call(), DocPath(f"{number}.txt"), "x" * 30, "r")
+        assert shown._characters <= 100
+    forgotten = shown.seen(call(), DocPath("0.txt"), None)
+    assert forgotten is not None
+    assert forgotten.text is None
+    kept = shown.seen(call(), DocPath("29.txt"), None)
+    assert kept is not None
+    assert kept.text == "x" * 30
+    shown.remember(call(), DocPath("long.txt"), "x" * 61, "r")
+    long = shown.seen(call(), DocPath("long.txt"), "r")
+    assert long is not None
+    assert long.text is None
