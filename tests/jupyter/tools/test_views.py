@@ -2,14 +2,18 @@
 
 import os
 import random
-from collections.abc import Callable, Generator
-from contextlib import AbstractAsyncContextManager
-from typing import Any
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import pytest
 from pycrdt import Map, Text
 
-from jupyter_support import JupyterServer, Person, PersonIn, write_notebook
+from extension_support import ExtensionProcess
+from extension_support import agent as agent_inside
+from jupyter_support import JupyterServer, Person, PersonIn, person_in, write_notebook
 from notebook_agent import Agent, agent_of, in_front_of
 from requirements import requirement
 from support import HttpServer
@@ -393,18 +397,63 @@ class ScriptedAgent:
         return "done"
 
 
+class Place(Protocol):
+    """A Jupyter server, and a way to connect an agent to it."""
+
+    @property
+    def jupyter(self) -> JupyterServer: ...
+    def connect(self, mode: str) -> AbstractAsyncContextManager[Agent]: ...
+
+
+@dataclass(frozen=True)
+class InFront:
+    jupyter: JupyterServer
+    ours: HttpServer
+
+    def connect(self, mode: str) -> AbstractAsyncContextManager[Agent]:
+        return agent_of(self.ours, mode)
+
+
+@dataclass(frozen=True)
+class Inside:
+    process: ExtensionProcess
+
+    @property
+    def jupyter(self) -> JupyterServer:
+        return self.process.address
+
+    @asynccontextmanager
+    async def connect(self, mode: str) -> AsyncGenerator[Agent]:
+        async with agent_inside(self.process.mcp, self.process.token, mode) as client:
+            yield Agent(client)
+
+
+@pytest.fixture(scope="module", params=["in front", "inside"])
+def place(
+    request: pytest.FixtureRequest,
+    jupyter_server: JupyterServer,
+    ours: HttpServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Generator[Place]:
+    if request.param == "in front":
+        yield InFront(jupyter_server, ours)
+        return
+    unlimited = "c.CellwrightExtension.options = {'rate': 0}"
+    with ExtensionProcess(tmp_path_factory.mktemp("inside"), config=unlimited) as process:
+        yield Inside(process)
+
+
 @requirement("sight:random")
 @pytest.mark.more
 @pytest.mark.long(60)
+@pytest.mark.timeout(180 + ROUNDS)
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_no_wrong_cell_no_lost_text_no_false_refusal(
-    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn, mode: str
-) -> None:
+async def test_no_wrong_cell_no_lost_text_no_false_refusal(place: Place, mode: str) -> None:
     chance = random.Random(int(os.environ.get("CELLWRIGHT_TEST_SEED", "7")))
-    path = f"{folder}/n.ipynb"
-    write_notebook(jupyter_server.root, path, [f"cell{number}.\nline." for number in range(6)])
-    outcomes: dict[str, int] = {}
-    async with agent(mode) as first, agent(mode) as second, person(path) as them:
+    path = f"{mode}.ipynb"
+    write_notebook(place.jupyter.root, path, [f"cell{number}.\nline." for number in range(6)])
+    outcomes: Counter[str] = Counter()
+    async with place.connect(mode) as first, place.connect(mode) as second, person_in(place.jupyter, path) as them:
         world = Watched(path, them, chance)
         agents = [ScriptedAgent(do, world, names_views=mode == "auto") for do in (first, second)]
         for _ in range(ROUNDS):
@@ -416,12 +465,11 @@ async def test_no_wrong_cell_no_lost_text_no_false_refusal(
                 await other.read()
                 await other.edit()
                 await them.settle()
-            outcome = await acting.edit()
-            outcomes[outcome] = outcomes.get(outcome, 0) + 1
+            outcomes[await acting.edit()] += 1
             await them.settle()
             world.check()
             while len(them.cells) < 4:
                 them.cells.append(new_cell(f"more{world.words}", world.word("again")))
                 await them.settle()
     assert outcomes["done"] > ROUNDS // 3
-    assert outcomes.get("CONFLICT", 0) > 0
+    assert outcomes["CONFLICT"] > 0
