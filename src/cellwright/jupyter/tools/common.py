@@ -29,7 +29,7 @@ from cellwright.notebook.outputs import Output, is_data, is_error, is_stream
 from cellwright.notebook.run import RunStatus
 
 Path = Annotated[str, Field(description="notebook")]
-ViewName = Annotated[str | None, Field(description="view that the indexes are from; your last, if left out")]
+ViewName = Annotated[str | None, Field(description="where the indexes are from; else your last")]
 Wait = Annotated[float, Field(description="seconds to wait; then ask get_execution")]
 OutputSize = Annotated[int, Field(alias="maxCellOutputSize", ge=1, description="characters of each output")]
 CellKind = Literal["code", "markdown", "raw"]

@@ -29,7 +29,7 @@ from cellwright.notebook.addressing import at
 DELETED_CHARACTERS = 2_000
 
 InsertAt = Annotated[int, Field(description="its index; -1 appends")]
-Expect = Annotated[str | None, Field(description="revision the cell must still have, or any")]
+Expect = Annotated[str | None, Field(description="revision it must have, or any")]
 
 
 class InsertedCell(EditOutcome):

@@ -44,8 +44,8 @@ from cellwright.jupyter.tools.documents.shown import SeenText
 
 Position = Annotated[int, Field(ge=0, description="counts Unicode characters, from 0")]
 Length = Annotated[int, Field(ge=0)]
-Expect = Annotated[str | None, Field(description="revision the document must still have, or any")]
-View = Annotated[str | None, Field(description="revision that positions are from; your last, if left out")]
+Expect = Annotated[str | None, Field(description="revision it must have, or any")]
+View = Annotated[str | None, Field(description="revision of the positions; else your last")]
 T = TypeVar("T")
 
 
