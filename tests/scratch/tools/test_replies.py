@@ -235,7 +235,7 @@ async def test_history_shows_what_a_change_did(make_pads: MakePads) -> None:
 async def test_a_reset_says_how_the_pad_of_before_is_had_back(server: HttpServer) -> None:
     async with http_client(server) as client:
         await call(client, "scratch_create", scratch_id="r", cells=[{"language": "py", "content": "old"}])
-        reset = await call(client, "scratch_create", scratch_id="r", cells=[])
+        reset = await call(client, "scratch_create", scratch_id="r", cells=[], expect=1)
         assert reset["reset"] is True
         version = int(re.findall(r"scratch_history with restore: (\d+)", reset["note"])[0])
         back = await call(client, "scratch_history", scratch_id="r", restore=version)

@@ -35,9 +35,9 @@ from cellwright.jupyter.tools.rearranging import clear_nb_outputs, move_nb_cells
 from cellwright.jupyter.tools.running import report_if_asked
 from cellwright.jupyter.tools.search import search_nbs
 from cellwright.notebook.addressing import CellRange
+from cellwright.notebook.shortdiff import first_lines, short_diff
 from cellwright.notebook.textdiff import difference
 
-DIFF_LINES = 40
 DIFF_HEAD = 2
 """Lines above a difference that name the compared texts."""
 
@@ -48,23 +48,13 @@ def one_cell(cell: str | int) -> CellRange:
     return CellRange(start=cell) if isinstance(cell, int) else CellRange(id=cell)
 
 
-def short_diff(before: str, after: str) -> str:
-    return _first_lines(difference(before, after).splitlines())
-
-
 def _diff(ids: Sequence[str], edits: Sequence[ReplacedText]) -> str:
     """The changes of the cells; if there are several cells, each under its id."""
     if len(edits) == 1:
         return short_diff(edits[0].before, edits[0].after)
     pairs = zip(ids, edits, strict=True)
     diffs = ((cell_id, difference(edit.before, edit.after).splitlines()[DIFF_HEAD:]) for cell_id, edit in pairs)
-    return _first_lines([line for cell_id, lines in diffs for line in (f"cell {cell_id}", *lines)])
-
-
-def _first_lines(lines: Sequence[str]) -> str:
-    return "\n".join(lines[:DIFF_LINES]) + (
-        f"\n… {counted(len(lines) - DIFF_LINES, 'more line')}" if len(lines) > DIFF_LINES else ""
-    )
+    return first_lines([line for cell_id, lines in diffs for line in (f"cell {cell_id}", *lines)])
 
 
 class EditedText(EditAcknowledgement, ProposedEdit, RunIfAsked):

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 from cellwright.core.text.budget import cut, estimate_tokens
 from cellwright.notebook.model import Cell
 from cellwright.scratch.model import JsonObject, PadCellDraft, SharedSchema
+from cellwright.scratch.sight.memory import Expect
 from cellwright.scratch.tools.pages import PAGE_TOKENS, cost_of, fitting
 from cellwright.scratch.tools.validating import CheckedCell, written_validation
 from cellwright.scratch.views import PadView, WrittenPad, canonical
@@ -20,6 +21,7 @@ LIKELY_CHARACTERS = 6
 """Text with more characters per token than this is not estimated: it will not fit."""
 
 PadId = Annotated[str, Field(description="A-Z a-z 0-9 _ -")]
+Expected = Annotated[Expect | None, Field(description="version you saw, or any")]
 Tags = Annotated[list[str] | None, Field(description="any of these")]
 Namespaces = Annotated[list[str] | None, Field(description="any of these")]
 
@@ -125,6 +127,8 @@ class PadWritten(TypedDict):
 
     ok: Literal[True]
     scratchpad: PadOutline
+    diff: NotRequired[str]
+    merged_with: NotRequired[str]
     deleted_cell: NotRequired[DeletedPadCell]
     validation: NotRequired[list[CheckedCell]]
     validation_totals: NotRequired[dict[str, int]]
@@ -155,6 +159,10 @@ def change_reply(result: WrittenPad, tokens: int = PAGE_TOKENS) -> PadWritten:
     if len(pad["cells"]) < view.pad.cell_count:
         pad["cells_left_out"] = view.pad.cell_count - len(pad["cells"])
     reply: PadWritten = {"ok": True, "scratchpad": pad}
+    if result.diff:
+        reply["diff"] = result.diff
+    if result.merged:
+        reply["merged_with"] = result.merged
     if result.deleted is not None:
         reply["deleted_cell"] = {"cell_id": result.deleted.id, "index": result.deleted.index}
     if result.validation is not None:

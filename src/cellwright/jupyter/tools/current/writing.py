@@ -21,9 +21,9 @@ from cellwright.jupyter.tools.common import (
     whereabouts,
 )
 from cellwright.jupyter.tools.current.common import CellIndex, CurrentCells, NotebookName
-from cellwright.jupyter.tools.editing import short_diff
 from cellwright.jupyter.tools.notebooks import insert_nb_cells
 from cellwright.notebook.addressing import at
+from cellwright.notebook.shortdiff import short_diff
 
 DELETED_CHARACTERS = 2_000
 
