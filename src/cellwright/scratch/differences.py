@@ -26,6 +26,7 @@ from cellwright.scratch.history import (
 )
 from cellwright.scratch.model import Pad, PadDraft, SharedSchema
 from cellwright.scratch.rows import CELLS
+from cellwright.scratch.views import all_words
 from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Transaction
 
@@ -128,8 +129,19 @@ def _shown(lines: Iterator[str], most: int = DIFF_LINES, longest: int = SHORT_LI
 
 
 def _changed_words(before: PadDraft | None, after: PadDraft) -> Iterator[str]:
-    old, new = ([] if about is None else _as_lines(rows.about_as_json(about)) for about in (before, after))
-    return _changed("about the pad", old, new)
+    old, new = ({} if about is None else all_words(about) for about in (before, after))
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    if names:
+        yield "about the pad"
+    for name in names:
+        texts = old.get(name) or "", new.get(name) or ""
+        if any(isinstance(text, str) and "\n" in text for text in texts):
+            yield f"{name}:"
+            was, now = (pictured(str(text)).split("\n") for text in texts)
+            yield from unified(was, now)
+        else:
+            values = [(sign, about.get(name)) for sign, about in (("-", old), ("+", new))]
+            yield from (f"{sign}{name}: {_one_line(value)}" for sign, value in values if value not in (None, "", []))
 
 
 def _changed_schemas(before: Sequence[SharedSchema], after: Sequence[SharedSchema]) -> Iterator[str]:
@@ -152,7 +164,20 @@ def _changed_cells(before: Sequence[Cell], after: Sequence[Cell], *, brief: bool
         elif brief and was is not None and now is None:
             yield cell_line("-", was.index, was.id, was.source)
         else:
-            yield from _changed(f"cell {cell_id}, {_position(was, now)}", _cell_lines(was), _cell_lines(now))
+            yield from _changed_cell(was, now)
+
+
+def _changed_cell(was: Cell | None, now: Cell | None) -> Iterator[str]:
+    """The name of the cell, the attributes that differ, and the lines of its text that do."""
+    old, new = _attribute_lines(was), _attribute_lines(now)
+    removed, added = [line for line in old if line not in new], [line for line in new if line not in old]
+    attributes = [*(f"-{line}" for line in removed), *(f"+{line}" for line in added)]
+    text = unified(_text_lines(was), _text_lines(now))
+    cell = now or was
+    if cell is not None and (attributes or text):
+        yield f"cell {cell.id}, {_position(was, now)}"
+        yield from attributes
+        yield from text
 
 
 def _position(was: Cell | None, now: Cell | None) -> str:
@@ -167,6 +192,10 @@ def _changed(name: str, before: Sequence[str], after: Sequence[str]) -> Iterator
         yield from unified(before, after)
 
 
+def _one_line(value: object) -> str:
+    return pictured(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def _as_lines(value: object) -> list[str]:
     return json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True).splitlines()
 
@@ -175,8 +204,8 @@ def _schema_lines(schema: SharedSchema | None) -> list[str]:
     return [] if schema is None else _as_lines({"description": schema.description, "schema": schema.schema})
 
 
-def _cell_lines(cell: Cell | None) -> list[str]:
-    """One line for each attribute of the cell that is not empty, then its content."""
+def _attribute_lines(cell: Cell | None) -> list[str]:
+    """One line for each attribute of the cell that is not empty."""
     if cell is None:
         return []
     attributes = {
@@ -185,9 +214,13 @@ def _cell_lines(cell: Cell | None) -> list[str]:
         "metadata": cell.metadata,
         "json_schema": cell.check.schema,
     }
-    about = [
+    return [
         f"{name}: {json.dumps(value, ensure_ascii=False)}"
         for name, value in attributes.items()
         if value not in ((), {}, None)
     ]
-    return [*about, *(pictured(cell.source).split("\n") if cell.source else ())]
+
+
+def _text_lines(cell: Cell | None) -> list[str]:
+    """With an empty line at the end where the text ends with a newline, so that two texts that differ look different."""
+    return pictured(cell.source).split("\n") if cell is not None and cell.source else []

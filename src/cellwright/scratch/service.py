@@ -244,7 +244,10 @@ class Pads:
 
         written, state = await self._database.write(work)
         self.watched.replaced(key)
-        self._note_state(basis, key, written.view.pad, state)
+        self.sights.note_change(basis.session, key, written.view.pad)
+        # What is brought back may be what the caller never saw. They know it if they knew the pad and are shown all of the change.
+        if not is_cut(written.diff) and self.sights.knows(basis.session, key, written.view.pad):
+            self._note_state(basis, key, written.view.pad, state)
         return written
 
     # -- cells ---------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from cellwright.core.errors import Conflict, NotFound
 from cellwright.notebook.model import Cell
-from cellwright.scratch.differences import brief_cells, brief_difference, brief_schemas, brief_words
+from cellwright.scratch.differences import brief_cells, brief_difference, brief_schemas, brief_words, is_cut
 from cellwright.scratch.history import Undo, about_at, cell_at, schema_at, state_of
 from cellwright.scratch.model import JsonObject, Pad, PadCellDraft, SharedSchema
 from cellwright.scratch.sight.memory import (
@@ -43,12 +43,12 @@ class Guard:
         """Refuse a change that expects another version of the pad."""
         expected = self.basis.expect
         if isinstance(expected, int) and expected != pad.version:
-            self.sights.tell(self.basis.session, key, WHOLE, pad.version)
-            raise _conflict(
-                f"pad {key.id!r} is at version {pad.version}, not {expected}",
-                pad,
-                _changes_since(tx, key, pad, expected),
-            )
+            what = f"pad {key.id!r} is at version {pad.version}, not {expected}"
+            sight = self.sights.of(self.basis.session, key, WHOLE)
+            # They may have a version from an answer that did not show all that others had done before it.
+            is_behind = sight is not None and sight.name == name_of_pad(pad) and sight.version < expected < pad.version
+            since = sight.version if sight is not None and is_behind else expected
+            raise self._conflict(what, key, pad, WHOLE, _changes_since(tx, key, pad, since))
 
     def check_whole(self, tx: Transaction, key: NotebookKey, pad: Pad) -> None:
         """Refuse to delete or replace all of a pad that was changed after the caller saw it."""
@@ -127,7 +127,7 @@ class Guard:
         if sight.name == name and (part != WHOLE or sight.version == pad.version):
             return None
         # A version is in every answer, also in one that does not show what others did before it.
-        if expected is not None and self.sights.was_told(session, key, part, expected):
+        if expected is not None and self.sights.was_told(session, key, part, pad, expected):
             return None
         return sight
 
@@ -136,20 +136,18 @@ class Guard:
         return self._refusal(f"cell {now.id!r} of pad {key.id!r}", key, pad, cell_part(now.id), diff)
 
     def _refusal(self, subject: str, key: NotebookKey, pad: Pad, part: Part, diff: str | None) -> Conflict:
-        self.sights.tell(self.basis.session, key, part, pad.version)
-        return _conflict(f"{subject} was changed after it was last shown to you", pad, diff)
+        return self._conflict(f"{subject} was changed after it was last shown to you", key, pad, part, diff)
 
-
-def _conflict(what: str, pad: Pad, diff: str | None) -> Conflict:
-    details: JsonObject = {"scratch_id": pad.id, "version": pad.version}
-    return Conflict(
-        f"{what}; nothing was done",
-        hint=(
-            f"{'read it again' if diff is None else 'look at the diff'}; if your change is still right, "
-            f"repeat it with expect: {pad.version}"
-        ),
-        details=details if diff is None else {**details, "diff": diff},
-    )
+    def _conflict(self, what: str, key: NotebookKey, pad: Pad, part: Part, diff: str | None) -> Conflict:
+        """The refusal, with what others did. Whoever is shown all of it may repeat the change without reading again."""
+        hint = "read it again before you change it"
+        if diff is not None and not is_cut(diff):
+            self.sights.tell(self.basis.session, key, part, pad)
+            hint = f"look at the diff; if your change is still right, repeat it with expect: {pad.version}"
+        details: JsonObject = {"scratch_id": pad.id, "version": pad.version}
+        return Conflict(
+            f"{what}; nothing was done", hint=hint, details=details if diff is None else {**details, "diff": diff}
+        )
 
 
 def _changes_since(tx: Transaction, key: NotebookKey, pad: Pad, version: int) -> str | None:

@@ -2,9 +2,10 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from functools import partial
+from typing import Literal
 
 from cellwright.notebook.model import Cell, revision_of
 from cellwright.scratch import rows
@@ -19,7 +20,6 @@ Part = str
 """A part of a pad that one change replaces: its words, one cell or one schema; or all of the pad."""
 WHOLE: Part = ""
 ABOUT: Part = "about"
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +77,22 @@ class Sights:
         self._most = most
         self._lock = threading.Lock()
         self._sights: OrderedDict[tuple[str, NotebookKey, Part], Sight] = OrderedDict()
-        self._told: OrderedDict[tuple[str, NotebookKey, Part], int] = OrderedDict()
+        self._told: OrderedDict[tuple[str, NotebookKey, Part], Sight] = OrderedDict()
 
     def of(self, session: str, key: NotebookKey, part: Part) -> Sight | None:
         with self._lock:
             return self._sights.get((session, key, part))
 
-    def was_told(self, session: str, key: NotebookKey, part: Part, version: int) -> bool:
+    def was_told(self, session: str, key: NotebookKey, part: Part, pad: Pad, version: int) -> bool:
         """Whether a refusal showed what had become of this part, or of the whole pad, at this version."""
+        told = Sight(version, name_of_pad(pad))
         with self._lock:
-            return version in (self._told.get((session, key, part)), self._told.get((session, key, WHOLE)))
+            return told in (self._told.get((session, key, part)), self._told.get((session, key, WHOLE)))
 
-    def tell(self, session: str, key: NotebookKey, part: Part, version: int) -> None:
+    def tell(self, session: str, key: NotebookKey, part: Part, pad: Pad) -> None:
         """Note that a refusal shows what has become of a part. It says nothing of what the caller makes of it."""
         if session:
-            self._remember(self._told, (session, key, part), version)
+            self._remember(self._told, (session, key, part), Sight(pad.version, name_of_pad(pad)))
 
     def note(self, session: str, key: NotebookKey, part: Part, sight: Sight) -> None:
         if session:
@@ -113,16 +114,11 @@ class Sights:
         pad: Pad,
         cells: Iterable[Cell],
         cut: Iterable[Cell] = (),
-        *,
-        everything: bool = False,
     ) -> None:
-        """Note that these cells were shown, those of `cut` only in part; and with `everything`, that there are no others.
-
-        What was shown in part counts where nothing was shown before.
-        """
+        """Note that these cells were shown, those of `cut` only in part, which counts where nothing was shown before."""
         self.note_cells(session, key, pad, cells)
         self.note_cells(session, key, pad, [cell for cell in cut if self.of(session, key, cell_part(cell.id)) is None])
-        if everything or self.of(session, key, WHOLE) is None:
+        if self.of(session, key, WHOLE) is None:
             self.note_pad(session, key, pad)
 
     def note_about(self, session: str, key: NotebookKey, pad: Pad) -> None:
@@ -132,6 +128,21 @@ class Sights:
         for schema in schemas:
             self.note(session, key, schema_part(schema.id), Sight(pad.version, name_of_schema(schema)))
 
+    def note_if_known(
+        self, session: str, key: NotebookKey, pad: Pad, cells: Sequence[Cell], schemas: Sequence[SharedSchema]
+    ) -> None:
+        """Note the pad if all of it has been shown as it is now. It may have taken several answers. `cells` are all it has."""
+        parts = [
+            (ABOUT, lambda: name_of_about(pad.about)),
+            *((schema_part(schema.id), partial(name_of_schema, schema)) for schema in schemas),
+            *((cell_part(cell.id), partial(name_of_cell, cell)) for cell in cells),
+        ]
+        if self.knows(session, key, pad):
+            return
+        sights = ((self.of(session, key, part), name) for part, name in parts)
+        if all(sight is not None and sight.name == name() for sight, name in sights):
+            self.note_pad(session, key, pad)
+
     def note_pad(self, session: str, key: NotebookKey, pad: Pad) -> None:
         """Note that all of the pad is known to the caller."""
         self.note(session, key, WHOLE, Sight(pad.version, name_of_pad(pad)))
@@ -139,14 +150,22 @@ class Sights:
     def note_change(self, session: str, key: NotebookKey, pad: Pad) -> None:
         """Note a change by the caller. Who knew the pad before it knows the pad after it, and all others knew nothing of it."""
         before = self.of(session, key, WHOLE)
-        if before is None or before == Sight(pad.version - 1, name_of_pad(pad)):
+        was_known = before is None or before == Sight(pad.version - 1, name_of_pad(pad))
+        if was_known or self.was_told(session, key, WHOLE, pad, pad.version - 1):
             self.note_pad(session, key, pad)
 
+    def knows(self, session: str, key: NotebookKey, pad: Pad) -> bool:
+        """Whether all of the pad is known to the caller."""
+        return self.of(session, key, WHOLE) == Sight(pad.version, name_of_pad(pad))
+
     def _remember(
-        self, entries: OrderedDict[tuple[str, NotebookKey, Part], T], key: tuple[str, NotebookKey, Part], value: T
+        self,
+        entries: OrderedDict[tuple[str, NotebookKey, Part], Sight],
+        key: tuple[str, NotebookKey, Part],
+        sight: Sight,
     ) -> None:
         with self._lock:
-            entries[key] = value
+            entries[key] = sight
             entries.move_to_end(key)
             if len(entries) > self._most:
                 entries.popitem(last=False)

@@ -28,10 +28,9 @@ from cellwright.scratch.tools.common import (
     preview,
     read_page,
 )
-from cellwright.scratch.tools.noting import basis_of, note_page, note_previews
+from cellwright.scratch.tools.noting import basis_of, note_page, note_previews, note_schemas
 from cellwright.scratch.tools.pages import PAGE_TOKENS, cost_of, fitting
 from cellwright.scratch.tools.validating import ValidationPage, validation_page
-from cellwright.storage.cells import NotebookKey
 from cellwright.storage.search.port import Mode
 from cellwright.storage.search.words import MAX_WORDS
 
@@ -289,8 +288,7 @@ async def scratch_list_schemas(
     pad, schemas = await pads.schemas(call.principal.id, scratch_id)
     page = fitting([schema_as_json(schema) for schema in schemas[offset:]])
     following = offset + len(page)
-    key = NotebookKey(call.principal.id, scratch_id)
-    pads.sights.note_schemas(call.session, key, pad, schemas[offset:following])
+    note_schemas(pads.sights, call, pad, schemas[offset:following])
     reply: SchemaList = {"ok": True, "scratch_id": scratch_id, "schemas": page}
     if following < len(schemas):
         reply["next"] = following
@@ -310,7 +308,7 @@ class SchemaChange(OneSchema):
 async def scratch_get_schema(pads: Pads, call: Call, scratch_id: PadId, schema_id: str) -> OneSchema:
     """One shared schema, by id or name."""
     pad, schema = await pads.schema(call.principal.id, scratch_id, schema_id)
-    pads.sights.note_schemas(call.session, NotebookKey(call.principal.id, scratch_id), pad, [schema])
+    note_schemas(pads.sights, call, pad, [schema])
     return {"ok": True, "schema": schema_as_json(schema)}
 
 
