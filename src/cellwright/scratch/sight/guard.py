@@ -43,12 +43,16 @@ class Guard:
         """Refuse a change that expects another version of the pad."""
         expected = self.basis.expect
         if isinstance(expected, int) and expected != pad.version:
-            what = f"pad {key.id!r} is at version {pad.version}, not {expected}"
             sight = self.sights.of(self.basis.session, key, WHOLE)
             # They may have a version from an answer that did not show all that others had done before it.
             is_behind = sight is not None and sight.name == name_of_pad(pad) and sight.version < expected < pad.version
             since = sight.version if sight is not None and is_behind else expected
-            raise self._conflict(what, key, pad, WHOLE, _changes_since(tx, key, pad, since))
+            diff = _changes_since(tx, key, pad, since)
+            raise Conflict(
+                f"pad {key.id!r} is at version {pad.version}, not {expected}; nothing was done",
+                hint=self._next_step(key, pad, WHOLE, diff),
+                details=_details(pad, diff),
+            )
 
     def check_whole(self, tx: Transaction, key: NotebookKey, pad: Pad) -> None:
         """Refuse to delete or replace all of a pad that was changed after the caller saw it."""
@@ -136,18 +140,23 @@ class Guard:
         return self._refusal(f"cell {now.id!r} of pad {key.id!r}", key, pad, cell_part(now.id), diff)
 
     def _refusal(self, subject: str, key: NotebookKey, pad: Pad, part: Part, diff: str | None) -> Conflict:
-        return self._conflict(f"{subject} was changed after it was last shown to you", key, pad, part, diff)
-
-    def _conflict(self, what: str, key: NotebookKey, pad: Pad, part: Part, diff: str | None) -> Conflict:
-        """The refusal, with what others did. Whoever is shown all of it may repeat the change without reading again."""
-        hint = "read it again before you change it"
-        if diff is not None and not is_cut(diff):
-            self.sights.tell(self.basis.session, key, part, pad)
-            hint = f"look at the diff; if your change is still right, repeat it with expect: {pad.version}"
-        details: JsonObject = {"scratch_id": pad.id, "version": pad.version}
         return Conflict(
-            f"{what}; nothing was done", hint=hint, details=details if diff is None else {**details, "diff": diff}
+            f"{subject} was changed after it was last shown to you; nothing was done",
+            hint=self._next_step(key, pad, part, diff),
+            details=_details(pad, diff),
         )
+
+    def _next_step(self, key: NotebookKey, pad: Pad, part: Part, diff: str | None) -> str:
+        """What to do after a refusal. Whoever is shown all that others did may repeat the change without reading again."""
+        if diff is None or is_cut(diff):
+            return "read it again before you change it"
+        self.sights.tell(self.basis.session, key, part, pad)
+        return f"look at the diff; if your change is still right, repeat it with expect: {pad.version}"
+
+
+def _details(pad: Pad, diff: str | None) -> JsonObject:
+    details: JsonObject = {"scratch_id": pad.id, "version": pad.version}
+    return details if diff is None else {**details, "diff": diff}
 
 
 def _changes_since(tx: Transaction, key: NotebookKey, pad: Pad, version: int) -> str | None:

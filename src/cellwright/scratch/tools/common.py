@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from cellwright.core.text.budget import cut, estimate_tokens
@@ -21,7 +21,12 @@ LIKELY_CHARACTERS = 6
 """Text with more characters per token than this is not estimated: it will not fit."""
 
 PadId = Annotated[str, Field(description="A-Z a-z 0-9 _ -")]
-Expected = Annotated[Expect | None, Field(description="version you saw, or any")]
+_INTEGER_OR_TEXT = {"type": ["integer", "string"]}
+# Every client pays for the schema of each change: this is the shortest, and it is explained where most changes begin.
+Expected = Annotated[Expect | None, WithJsonSchema(_INTEGER_OR_TEXT)]
+ExplainedExpected = Annotated[
+    Expect | None, WithJsonSchema({**_INTEGER_OR_TEXT, "description": "version you saw, or any"})
+]
 Tags = Annotated[list[str] | None, Field(description="any of these")]
 Namespaces = Annotated[list[str] | None, Field(description="any of these")]
 

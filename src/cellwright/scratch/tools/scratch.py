@@ -18,6 +18,7 @@ from cellwright.scratch.tools.common import (
     CellInput,
     CellPreview,
     Expected,
+    ExplainedExpected,
     Namespaces,
     PadId,
     PadText,
@@ -47,7 +48,7 @@ async def scratch_create(
         dict[str, Any] | None, Field(description="title, description, summary, namespace, tags, schemas, and your own")
     ] = None,
     cells: list[CellInput] | None = None,
-    expect: Expected = None,
+    expect: ExplainedExpected = None,
 ) -> Reply[PadWritten]:
     """Create a pad with its first cells; with expect reset the one of this id."""
     drafts = [cell.draft() for cell in cells or ()]
@@ -108,9 +109,9 @@ async def scratch_replace_cell(
     cell_id: str,
     cell: CellInput,
     new_index: int | None = None,
-    expect: Expected = None,
+    expect: ExplainedExpected = None,
 ) -> PadWritten:
-    """Replace a cell's content; metadata and tags that are not given stay. new_index moves it. Others' changes stay: merged, or refused."""
+    """Replace a cell's content; metadata and tags that are not given stay. new_index moves it."""
     basis = basis_of(call, expect)
     return change_reply(await pads.replace_cell(call.principal.id, scratch_id, cell_id, cell.draft(), new_index, basis))
 
@@ -122,7 +123,7 @@ class PadDeletion(TypedDict):
     diff: NotRequired[str]
 
 
-async def scratch_delete(pads: Pads, call: Call, scratch_id: PadId, expect: Expected = None) -> PadDeletion:
+async def scratch_delete(pads: Pads, call: Call, scratch_id: PadId, expect: ExplainedExpected = None) -> PadDeletion:
     """Delete a pad with its cells and history, for good."""
     deleted, diff = await pads.delete(call.principal.id, scratch_id, basis_of(call, expect))
     reply: PadDeletion = {"ok": True, "scratch_id": scratch_id, "deleted": deleted}
