@@ -1,5 +1,6 @@
 """Two callers change one pad: nothing that one wrote goes unseen by the other. On every engine, in one process and in two."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -59,6 +60,24 @@ async def test_changes_that_do_not_touch_are_merged(make_pads: MakePads) -> None
     assert "ONE" not in merged["diff"].replace(" ONE", ""), "what others did is no part of this change"
     (kept, _) = (await pads.read("ann", "p")).cells
     assert kept.tags == ("a",)
+
+
+@requirement("scratch:sight:merged")
+async def test_changes_at_the_same_moment_are_merged(make_pads: MakePads) -> None:
+    """Both see the same version, and each transaction may begin before the other has ended."""
+    pads, elsewhere = make_pads(), make_pads()
+    await made(pads)
+    for number in range(10):
+        for process, caller in ((pads, ANN), (elsewhere, OTHER)):
+            await scratch.scratch_read(process, caller, "p")
+        seen = await text(pads)
+        first, *middle, last = seen.removesuffix("\n").split("\n")
+        mine, theirs = f"{first} {number}", f"{last} {number}"
+        await asyncio.gather(
+            scratch.scratch_replace_cell(pads, ANN, "p", "c", cell("\n".join([mine, *middle, last, ""]))),
+            scratch.scratch_replace_cell(elsewhere, OTHER, "p", "c", cell("\n".join([first, *middle, theirs, ""]))),
+        )
+        assert await text(pads) == "\n".join([mine, *middle, theirs, ""])
 
 
 @requirement("scratch:sight:refused")
