@@ -336,3 +336,17 @@ async def test_the_list_of_changes_has_their_diffs(pads: Pads) -> None:
         await scratch.scratch_replace_cell(pads, ANN, "p", "c", cell(f"{number} {'wide ' * 30}\n" * 5))
     changes = (await plus.scratch_history(pads, ANN, "p", limit=100))["changes"]
     assert ("diff" in changes[0], "diff" in changes[-1], len(changes)) == (True, False, 100)
+
+
+@requirement("scratch:sight:refused")
+async def test_what_was_told_of_a_pad_says_nothing_of_the_next_of_its_id(pads: Pads) -> None:
+    await made(pads)
+    await scratch.scratch_replace_cell(pads, ANN, "p", "c", cell("hers"))
+    with pytest.raises(Conflict, match="after it was last shown"):
+        await scratch.scratch_delete(pads, OTHER, "p", expect=2)
+    await scratch.scratch_delete(pads, ANN, "p")
+    await made(pads)
+    await scratch.scratch_replace_cell(pads, ANN, "p", "c", cell("hers again"))
+    with pytest.raises(Conflict, match="after it was last shown"):
+        await scratch.scratch_delete(pads, OTHER, "p", expect=2)
+    assert await text(pads) == "hers again"
