@@ -123,7 +123,7 @@ class Pads:
         for evicted_id in created.evicted:
             self._announce_eviction(NotebookKey(tenant, evicted_id), "discard")
         self.watched.replaced(key)
-        self._note_state(basis, key, created.pad, (created.pad.about, created.cells, schemas))
+        self.sights.note_all(basis.session, key, created.pad, created.cells, schemas)
         view = PadView(created.pad, created.cells, union(cell.tags for cell in created.cells), tuple(schemas))
         validation = await self._check_written(key, created.pad, created.cells, schemas)
         evicted = tuple(created.evicted)
@@ -247,7 +247,7 @@ class Pads:
         self.sights.note_change(basis.session, key, written.view.pad)
         # What is brought back may be what the caller never saw. They know it if they knew the pad and are shown all of the change.
         if not is_cut(written.diff) and self.sights.knows(basis.session, key, written.view.pad):
-            self._note_state(basis, key, written.view.pad, state)
+            self.sights.note_all(basis.session, key, written.view.pad, *state[1:])
         return written
 
     # -- cells ---------------------------------------------------------------------------------------------------------------
@@ -311,14 +311,6 @@ class Pads:
         self.sights.note_change(basis.session, key, written.view.pad)
         if not is_cut(written.merged):
             self.sights.note_cells(basis.session, key, written.view.pad, [cell])
-
-    def _note_state(self, basis: Basis, key: NotebookKey, pad: Pad, state: State) -> None:
-        """Note that the caller knows all of the pad, because they made it so."""
-        _about, cells, schemas = state
-        self.sights.note_pad(basis.session, key, pad)
-        self.sights.note_about(basis.session, key, pad)
-        self.sights.note_cells(basis.session, key, pad, cells)
-        self.sights.note_schemas(basis.session, key, pad, schemas)
 
     def _changed_view(self, tx: Transaction, key: NotebookKey, pad: Pad, touched: Sequence[str] | None) -> PadView:
         """The pad for the reply to a change: all cells of a small pad, else only those that were touched (None: all)."""

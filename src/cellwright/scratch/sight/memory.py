@@ -147,6 +147,15 @@ class Sights:
         """Note that all of the pad is known to the caller."""
         self.note(session, key, WHOLE, Sight(pad.version, name_of_pad(pad)))
 
+    def note_all(
+        self, session: str, key: NotebookKey, pad: Pad, cells: Iterable[Cell], schemas: Iterable[SharedSchema]
+    ) -> None:
+        """Note that the caller knows the pad and each of its parts, because they made it so."""
+        self.note_pad(session, key, pad)
+        self.note_about(session, key, pad)
+        self.note_cells(session, key, pad, cells)
+        self.note_schemas(session, key, pad, schemas)
+
     def note_change(self, session: str, key: NotebookKey, pad: Pad) -> None:
         """Note a change by the caller. Who knew the pad before it knows the pad after it, and all others knew nothing of it."""
         before = self.of(session, key, WHOLE)
