@@ -96,7 +96,7 @@ async def fill(workspace: Workspace, root: Path, texts: dict[str, str]) -> None:
     for number, (name, text) in enumerate(texts.items()):
         if number % 3 == 0:
             draft = PadCellDraft(language="md", content=text)
-            await workspace.pads.create_new(WHO.principal.id, None, {"title": name}, [draft])
+            await workspace.pads.create(WHO.principal.id, None, {"title": name}, [draft])
         elif number % 3 == 1:
             cell: dict[str, Any] = {"cell_type": "markdown", "id": "doc", "metadata": {}, "source": text}
             notebook: dict[str, Any] = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}

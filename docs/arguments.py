@@ -75,8 +75,7 @@ MEANINGS = {
 
 OF_TOOLS = {
     "context_record.module": "the module that it belongs to",
-    "delete_nb_cells.expect": "for each cell, by its id, the revision that it must have; otherwise nothing is deleted",
-    "edit_nb_cell.expect": "the revision that the cell must have; otherwise nothing is changed",
+    "delete_nb_cells.expect": "for each cell, by its id, the revision that it must have; otherwise nothing is deleted; or `any`",
     "list_documents.offset": "go on at `next.offset` of the page before",
     "list_nb_proposals.path": "only those for this notebook",
     "notebook_export.format": "the format to write",

@@ -88,7 +88,7 @@ class Workspace:
         thinking = str(made.get("notebookId", "none"))
         added = await self.call("notebook_add_cell", notebookId=thinking, cellType="markdown", source="one")
         cells = [{"cell_id": "c", "language": "md", "content": "one"}]
-        await self.call("scratch_create", scratch_id="pad", cells=cells)
+        await self.call("scratch_create", scratch_id="pad", cells=cells, expect="any")
         await self.call("scratch_upsert_schema", scratch_id="pad", schema={"id": "s", "type": "object"})
         await self.call("use_notebook", notebook_name="n", notebook_path="n.ipynb")
         cell = [{"content": "y = 3"}]

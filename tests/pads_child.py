@@ -16,6 +16,7 @@ from cellwright.core.resources import Changes
 from cellwright.scratch.model import PadCellDraft, PadLimits
 from cellwright.scratch.schema import MIGRATIONS
 from cellwright.scratch.service import Pads, Policy
+from cellwright.scratch.sight.memory import ANY
 from cellwright.scratch.validation.validators import Validators
 from cellwright.storage.cells import MIGRATIONS as CELLS
 from cellwright.storage.location import open_database
@@ -68,7 +69,7 @@ async def change_pads(pads: Pads, change: Change) -> None:
     what, pad, cell, place, text = change
     draft = PadCellDraft("py", text, cell)
     if what == "create":
-        await pads.create("ann", pad, {}, [draft])
+        await pads.create("ann", pad, {}, [draft], ANY)
     elif what == "delete":
         await pads.delete("ann", pad)
     elif what == "append":

@@ -838,7 +838,7 @@ class Worker:
 
     async def _append_to_pad(self) -> None:
         if len(self.pad) >= MOST_PAD_CELLS:
-            told = await self._call("scratch_create", scratch_id=self._pad_id, cells=[])
+            told = await self._call("scratch_create", scratch_id=self._pad_id, cells=[], expect="any")
             self.pad.emptied(told.fate)
             return
         mark, text = self._new()

@@ -1,9 +1,15 @@
 """Promises about pads."""
 
 PROMISES = {
-    "scratch:create:reset": "Creating a pad that exists resets it in one transaction and says so; on any failure the old pad is untouched.",
+    "scratch:create:reset": "Creating a pad that exists with expect resets it in one transaction and says so; on any failure the old pad is untouched.",
     "scratch:create:id": "Ids are 1 to 128 of A-Z a-z 0-9 _ -, unique for one tenant; without one a pad gets its own.",
-    "scratch:write:no-content": "Replies to changes never carry content.",
+    "scratch:write:no-content": "Replies to changes carry no content beyond the lines of a short diff.",
+    "scratch:sight:merged": "A change of a cell or of words that somebody else changed after the caller saw them is merged where the changes do not touch; the reply shows theirs.",
+    "scratch:sight:refused": "Where changes touch, and where a cell, schema or pad is to go that somebody changed after the caller saw it, the change is refused with a diff of theirs.",
+    "scratch:sight:expect": "Every change takes the version that the caller saw: an outdated one is refused with a diff, any overwrites, and a pad that exists is reset only with one.",
+    "scratch:sight:unseen": "A caller to whom nothing was shown changes a pad as it is; what is remembered of sights is bounded.",
+    "scratch:sight:nothing-lost": "However two callers interleave, no text goes that whoever overwrote it was not shown, and nothing is refused where nothing had changed.",
+    "scratch:sight:diff": "Every change answers with a short diff of what it did, cleaned, and history has one for each change.",
     "scratch:write:whole": "A change that is refused changes nothing.",
     "scratch:read:filters": "Reading filters by cell id first, then by tag; cell_tags cover all cells all the same.",
     "scratch:read:bad-ids": "A cell id that the pad does not have is INVALID_ID in every tool, and nothing is changed.",

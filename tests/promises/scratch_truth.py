@@ -10,7 +10,7 @@ PROMISES = {
     "scratch:evict:log": "An eviction is an event of its own in the log, with the pad, its owner and the policy as keys.",
     "scratch:history:cells": "History says which cells, fields or schemas each change was about, and when in ISO time; older changes stay and can be restored.",
     "scratch:history:diff": "History shows as a diff what a change did to cells, words and schemas.",
-    "scratch:reset:told": "Creating a pad under an id that is taken says that it reset that pad, and which version brings it back.",
+    "scratch:reset:told": "Creating a pad with expect under an id that is taken says that it reset that pad, and which version brings it back.",
     "scratch:validate:pages": "Validating many cells gives totals, names the invalid ones, shows the worst first, and comes in pages that together are all results.",
     "scratch:validate:bounded": "Arrays of results hold results only, however many findings there are; what is left out is counted.",
     "scratch:boolean-schema": "true and false are schemas: the first takes everything, the second nothing.",

@@ -15,6 +15,7 @@ from cellwright.core.resources import Changes
 from cellwright.scratch.model import PadCellDraft, PadLimits
 from cellwright.scratch.schema import MIGRATIONS
 from cellwright.scratch.service import Pads, Policy
+from cellwright.scratch.sight.memory import ANY
 from cellwright.scratch.validation.validators import Validators
 from cellwright.storage.cells import MIGRATIONS as CELLS
 from cellwright.storage.location import open_database
@@ -78,7 +79,7 @@ class PadsAgreeWithTheModel(RuleBasedStateMachine):
     def create(self, tenant: str, pad: str, title: str, tags: tuple[str, ...], texts: list[str]) -> None:
         given = {"title": title, "tags": list(tags)}
         made = self.done(
-            self.pads.create(tenant, pad, given, [PadCellDraft("py", text) for text in texts]), tenant, pad
+            self.pads.create(tenant, pad, given, [PadCellDraft("py", text) for text in texts], ANY), tenant, pad
         )
         if len(texts) > MAX_CELLS:
             assert made == "CAPACITY_LIMIT_REACHED"
@@ -133,7 +134,7 @@ class PadsAgreeWithTheModel(RuleBasedStateMachine):
 
     @rule(tenant=TENANTS, pad=PADS)
     def delete(self, tenant: str, pad: str) -> None:
-        assert self.done(self.pads.delete(tenant, pad), tenant, pad) == ((tenant, pad) in self.model)
+        assert self.done(self.pads.delete(tenant, pad), tenant, pad)[0] == ((tenant, pad) in self.model)
         self.model.pop((tenant, pad), None)
 
     @rule(tenant=TENANTS, pad=PADS, title=TEXTS, tags=TAGS)

@@ -18,6 +18,7 @@ from cellwright.scratch.model import PadCellDraft, PadLimits
 from cellwright.scratch.resources import PadResources
 from cellwright.scratch.schema import MIGRATIONS
 from cellwright.scratch.service import Pads, Policy
+from cellwright.scratch.sight.memory import ANY
 from cellwright.scratch.validation.validators import Validators
 from cellwright.storage.cells import MIGRATIONS as CELLS
 from cellwright.storage.database import Database, Transaction
@@ -66,7 +67,7 @@ class Interleaved:
         word = f"{tenant}word"
         self.made[tenant].add(pad)
         about = {"title": word, "namespace": chosen.choice([word, "both"]), "tags": [word, "both"]}
-        made = await self.pads.create(tenant, pad, about, [self.cell(chosen, word)])
+        made = await self.pads.create(tenant, pad, about, [self.cell(chosen, word)], ANY)
         assert set(made.evicted) <= self.made[tenant]
         return made
 
@@ -242,9 +243,7 @@ async def test_creates_and_imports_at_once(make_pads: MakePads) -> None:
     kept = [item["scratch_id"] for item in (await first.page("ann", (), (), 50, None)).items]
     assert len(kept) == 5
     assert sorted([*evicted, *kept]) == sorted(f"p{n}" for n in range(30))
-    imports = (
-        (first, second)[n % 2].create_new("ann", "new", {}, [PadCellDraft("py", str(n), str(n))]) for n in range(10)
-    )
+    imports = ((first, second)[n % 2].create("ann", "new", {}, [PadCellDraft("py", str(n), str(n))]) for n in range(10))
     outcomes = await asyncio.gather(*imports, return_exceptions=True)
     (winner,) = [one for one in outcomes if not isinstance(one, BaseException)]
     assert {one.code for one in outcomes if isinstance(one, CellwrightError)} == {"CONFLICT"}

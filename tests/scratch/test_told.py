@@ -11,6 +11,7 @@ from cellwright.core.types import ALL_SCOPES, Call, Principal
 from cellwright.scratch.model import PadCellDraft, PadLimits
 from cellwright.scratch.resources import PadResources
 from cellwright.scratch.service import Pads
+from cellwright.scratch.sight.memory import ANY
 from requirements import requirement
 
 pytestmark = pytest.mark.anyio
@@ -70,7 +71,7 @@ async def test_watchers_of_single_cells_are_told(told: Pads, heard: Heard) -> No
         (lambda: told.delete_cell("ann", "p", "c2"), PAD | {"scratchpad://p/cells/c2"}),
         (lambda: told.update("ann", "p", {"title": "t"}), PAD | {"LIST"}),
         (lambda: told.restore("ann", "p", 1), PAD | CELL_URIS | {"LIST"}),
-        (lambda: told.create("ann", "p", {}, CELLS), PAD | CELL_URIS | {"LIST"}),
+        (lambda: told.create("ann", "p", {}, CELLS, ANY), PAD | CELL_URIS | {"LIST"}),
         (lambda: told.create("bob", "p", {}, CELLS), {"LIST"}),
         (lambda: told.delete("ann", "p"), PAD | CELL_URIS | {"LIST"}),
         (lambda: told.delete("ann", "p"), set()),

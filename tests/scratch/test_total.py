@@ -157,10 +157,10 @@ async def test_the_total_is_exact_after_every_change(make_pads: MakePads, where:
         lambda: plus.scratch_delete_schema(pads, ANN, "a", "s"),
         lambda: plus.scratch_delete_cell(pads, ANN, "a", "d"),
         lambda: pads.restore("ann", "a", 3),
-        lambda: scratch.scratch_create(pads, ANN, "a", None, [cell("anew")]),
+        lambda: scratch.scratch_create(pads, ANN, "a", None, [cell("anew")], "any"),
         lambda: scratch.scratch_namespace_create(pads, ANN, "m"),
         *(lambda name=name: scratch.scratch_create(pads, ANN, name, None, [cell(name * KIBI)]) for name in "bcde"),
-        *(lambda: scratch.scratch_create(pads, ANN, "e", None, [cell("e" * 6 * KIBI)]) for _ in range(12)),
+        *(lambda: scratch.scratch_create(pads, ANN, "e", None, [cell("e" * 6 * KIBI)], "any") for _ in range(12)),
         lambda: scratch.scratch_delete(pads, ANN, "e"),
         lambda: scratch.scratch_create(pads, BOB, "z", {"title": "z"}),
     ]

@@ -5,17 +5,35 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import NotRequired
 
+from cellwright.core.text.clean import clean
 from cellwright.core.text.counting import counted
+from cellwright.core.text.sight import pictured
 from cellwright.notebook.differences import unified
 from cellwright.notebook.model import Cell
+from cellwright.notebook.shortdiff import DIFF_LINES, cell_line, cut_line
+from cellwright.notebook.shortdiff import LONGEST_LINE as SHORT_LINE
 from cellwright.scratch import rows
-from cellwright.scratch.history import HISTORY_KEPT, ChangeSubject, State, Undo, changes, state_of
+from cellwright.scratch.history import (
+    HISTORY_KEPT,
+    ChangeSubject,
+    PadVersion,
+    State,
+    Undo,
+    changes,
+    read_undo,
+    state_of,
+    undo_change,
+)
 from cellwright.scratch.model import Pad, PadDraft, SharedSchema
+from cellwright.scratch.rows import CELLS
+from cellwright.scratch.views import all_words
 from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Transaction
 
 MOST_LINES = 200
 LONGEST_LINE = 400
+LINES_IN_LIST = 6
+"""Of each change in a list of changes."""
 
 
 class PadDifference(ChangeSubject):
@@ -38,17 +56,92 @@ def change_at(tx: Transaction, key: NotebookKey, pad: Pad, version: int) -> PadD
 
 def difference(before: State, after: State) -> str:
     """Removed lines with -, added lines with +, under the name of what they belong to."""
-    old_about, new_about = (_as_lines(rows.about_as_json(about)) for about, _cells, _schemas in (before, after))
     lines = chain(
-        _changed("about the pad", old_about, new_about),
+        _changed_words(before[0], after[0]),
         _changed_schemas(before[2], after[2]),
         _changed_cells(before[1], after[1]),
     )
-    short = [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…" for line in islice(lines, MOST_LINES)]
-    # A whole pad may have been removed: millions of lines, which are counted and not held in memory.
+    return _shown(lines, MOST_LINES, LONGEST_LINE)
+
+
+def brief_difference(before: State, after: State, most: int = DIFF_LINES) -> str:
+    """The same for the answer to a change: a cell that was added or removed is one line."""
+    lines = chain(
+        _changed_words(before[0], after[0]),
+        _changed_schemas(before[2], after[2]),
+        _changed_cells(before[1], after[1], brief=True),
+    )
+    return _shown(lines, most)
+
+
+def brief_cells(before: Sequence[Cell], after: Sequence[Cell]) -> str:
+    return _shown(_changed_cells(before, after, brief=True))
+
+
+def brief_removal(tx: Transaction, key: NotebookKey) -> str:
+    """The cells of a pad that is deleted. No more of them are read than are shown."""
+    cell_ids = CELLS.read_ids(tx, key)
+    cells = rows.read_cells(tx, key, cell_ids[:DIFF_LINES])
+    more = (cell_line("-", index, cell_id, "") for index, cell_id in enumerate(cell_ids[DIFF_LINES:], DIFF_LINES))
+    return _shown(chain(_changed_cells(cells, [], brief=True), more))
+
+
+def brief_replacement(before: Cell, after: Cell) -> str:
+    """The same for one cell, which may only have been moved."""
+    moved = f"cell {after.id}, {_position(before, after)}" if before.index != after.index else ""
+    return brief_cells([before], [after]) or moved
+
+
+def brief_schemas(before: Sequence[SharedSchema], after: Sequence[SharedSchema]) -> str:
+    return _shown(_changed_schemas(before, after))
+
+
+def brief_words(before: PadDraft | None, after: PadDraft) -> str:
+    return _shown(_changed_words(before, after))
+
+
+def changes_with_diffs(tx: Transaction, key: NotebookKey, pad: Pad, limit: int) -> list[PadVersion]:
+    """The changes, newest first, each with the beginning of its diff."""
+    state, listed = state_of(tx, key, pad), changes(tx, key, limit)
+    for change in listed:
+        # One after the other, because each may hold a whole pad.
+        undo = read_undo(tx, key, change["version"])
+        if undo is None:
+            break
+        before = undo_change(state, undo)
+        if diff := brief_difference(before, state, LINES_IN_LIST):
+            change["diff"] = diff
+        state = before
+    return listed
+
+
+def is_cut(diff: str) -> bool:
+    """Whether a diff leaves out lines or ends of lines."""
+    return any(line.endswith("…") for line in diff.split("\n")) or diff.rpartition("\n")[2].startswith("… ")
+
+
+def _shown(lines: Iterator[str], most: int = DIFF_LINES, longest: int = SHORT_LINE) -> str:
+    """The first lines, cleaned, and how many there are more. Those of a whole pad are counted and not held in memory."""
+    short = [clean(cut_line(line, longest)).text for line in islice(lines, most)]
     more = sum(1 for _ in lines)
     left_out = [f"… {counted(more, 'more line')}"] if more else []
     return "\n".join([*short, *left_out])
+
+
+def _changed_words(before: PadDraft | None, after: PadDraft) -> Iterator[str]:
+    old, new = ({} if about is None else all_words(about) for about in (before, after))
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    if names:
+        yield "about the pad"
+    for name in names:
+        texts = old.get(name) or "", new.get(name) or ""
+        if any(isinstance(text, str) and "\n" in text for text in texts):
+            yield f"{name}:"
+            was, now = (pictured(str(text)).split("\n") for text in texts)
+            yield from unified(was, now)
+        else:
+            values = [(sign, about.get(name)) for sign, about in (("-", old), ("+", new))]
+            yield from (f"{sign}{name}: {_one_line(value)}" for sign, value in values if value not in (None, "", []))
 
 
 def _changed_schemas(before: Sequence[SharedSchema], after: Sequence[SharedSchema]) -> Iterator[str]:
@@ -59,11 +152,32 @@ def _changed_schemas(before: Sequence[SharedSchema], after: Sequence[SharedSchem
         yield from _changed(f"schema {name}", _schema_lines(was), _schema_lines(now))
 
 
-def _changed_cells(before: Sequence[Cell], after: Sequence[Cell]) -> Iterator[str]:
+def _changed_cells(before: Sequence[Cell], after: Sequence[Cell], *, brief: bool = False) -> Iterator[str]:
+    """The lines of each cell that differs; of one that is only there before or after, one line if the difference is `brief`."""
     old, new = ({cell.id: cell for cell in cells} for cells in (before, after))
     for cell_id in dict.fromkeys([*old, *new]):
         was, now = old.get(cell_id), new.get(cell_id)
-        yield from _changed(f"cell {cell_id}, {_position(was, now)}", _cell_lines(was), _cell_lines(now))
+        if was == now:
+            continue
+        if brief and was is None and now is not None:
+            yield cell_line("+", now.index, now.id, now.source)
+        elif brief and was is not None and now is None:
+            yield cell_line("-", was.index, was.id, was.source)
+        else:
+            yield from _changed_cell(was, now)
+
+
+def _changed_cell(was: Cell | None, now: Cell | None) -> Iterator[str]:
+    """The name of the cell, the attributes that differ, and the lines of its text that do."""
+    old, new = _attribute_lines(was), _attribute_lines(now)
+    removed, added = [line for line in old if line not in new], [line for line in new if line not in old]
+    attributes = [*(f"-{line}" for line in removed), *(f"+{line}" for line in added)]
+    text = unified(_text_lines(was), _text_lines(now))
+    cell = now or was
+    if cell is not None and (attributes or text):
+        yield f"cell {cell.id}, {_position(was, now)}"
+        yield from attributes
+        yield from text
 
 
 def _position(was: Cell | None, now: Cell | None) -> str:
@@ -78,6 +192,10 @@ def _changed(name: str, before: Sequence[str], after: Sequence[str]) -> Iterator
         yield from unified(before, after)
 
 
+def _one_line(value: object) -> str:
+    return pictured(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def _as_lines(value: object) -> list[str]:
     return json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True).splitlines()
 
@@ -86,8 +204,8 @@ def _schema_lines(schema: SharedSchema | None) -> list[str]:
     return [] if schema is None else _as_lines({"description": schema.description, "schema": schema.schema})
 
 
-def _cell_lines(cell: Cell | None) -> list[str]:
-    """One line for each attribute of the cell that is not empty, then its content."""
+def _attribute_lines(cell: Cell | None) -> list[str]:
+    """One line for each attribute of the cell that is not empty."""
     if cell is None:
         return []
     attributes = {
@@ -96,9 +214,13 @@ def _cell_lines(cell: Cell | None) -> list[str]:
         "metadata": cell.metadata,
         "json_schema": cell.check.schema,
     }
-    about = [
+    return [
         f"{name}: {json.dumps(value, ensure_ascii=False)}"
         for name, value in attributes.items()
         if value not in ((), {}, None)
     ]
-    return [*about, *cell.source.splitlines()]
+
+
+def _text_lines(cell: Cell | None) -> list[str]:
+    """With an empty line at the end where the text ends with a newline, so that two texts that differ look different."""
+    return pictured(cell.source).split("\n") if cell is not None and cell.source else []

@@ -21,9 +21,9 @@ from cellwright.scratch.model import (
     checked_namespace,
     checked_tags,
     kind_of,
+    new_id,
 )
 from cellwright.scratch.rows import dumped
-from cellwright.scratch.store import new_id
 
 MAX_LANGUAGE = 40
 DEEPEST = 128

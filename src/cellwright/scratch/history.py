@@ -12,7 +12,7 @@ from cellwright.notebook.model import Cell
 from cellwright.scratch import rows
 from cellwright.scratch.model import Pad, PadDraft, SharedSchema, iso_time
 from cellwright.scratch.rows import AboutRecord, CellRecord, SchemaRecord, schema_as_json
-from cellwright.scratch.views import canonical
+from cellwright.scratch.views import all_words
 from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Transaction
 
@@ -82,8 +82,8 @@ class Undo:
         """The pad at `version`, reached by undoing changes from `state`, which is the pad at `state_version`."""
         reached = state_version
         # Records are read one after the other, because each may hold a whole pad.
-        while reached > version >= 1 and (undo := _read_undo(tx, key, reached)) is not None:
-            state = _undo_change(state, undo)
+        while reached > version >= 1 and (undo := read_undo(tx, key, reached)) is not None:
+            state = undo_change(state, undo)
             reached -= 1
         if reached != version or version < 1:
             raise NotFound(
@@ -92,14 +92,14 @@ class Undo:
         return state
 
 
-def _read_undo(tx: Transaction, key: NotebookKey, version: int) -> UndoRecord | None:
+def read_undo(tx: Transaction, key: NotebookKey, version: int) -> UndoRecord | None:
     row = tx.row(
         "SELECT undo FROM pad_changes WHERE tenant = ? AND pad = ? AND version = ?", key.owner, key.id, version
     )
     return None if row is None else rows.loaded(row[0])
 
 
-def _undo_change(state: State, undo: UndoRecord) -> State:
+def undo_change(state: State, undo: UndoRecord) -> State:
     about, cells, schemas = state[0], list(state[1]), list(state[2])
     if "about" in undo:
         about = rows.about_from_json(undo["about"])
@@ -118,6 +118,44 @@ def _undo_change(state: State, undo: UndoRecord) -> State:
         if undo["schema"]["before"] is not None:
             schemas.append(SharedSchema(**undo["schema"]["before"]))
     return about, [replace(cell, index=index) for index, cell in enumerate(cells)], schemas
+
+
+def cell_at(tx: Transaction, key: NotebookKey, now: Cell, latest: int, version: int) -> Cell | None:
+    """The cell as it was at `version`, of which `now` is the state at version `latest`; None if that is not known."""
+    for later in range(version + 1, latest + 1):
+        undo = read_undo(tx, key, later)
+        if undo is None or now.id in undo.get("remove", ()):
+            return None
+        records = [undo["put"]] if "put" in undo else undo.get("cells", [])
+        record = next((record for record in records if record["id"] == now.id), None)
+        if record is not None or "cells" in undo:
+            return None if record is None else rows.cell_from_json(record)
+    return now
+
+
+def about_at(tx: Transaction, key: NotebookKey, pad: Pad, version: int) -> PadDraft | None:
+    """The pad's fields and metadata as they were at `version`; None if that is not known."""
+    for later in range(version + 1, pad.version + 1):
+        undo = read_undo(tx, key, later)
+        if undo is None:
+            return None
+        if "about" in undo:
+            return rows.about_from_json(undo["about"])
+    return pad.about
+
+
+def schema_at(tx: Transaction, key: NotebookKey, now: SharedSchema, latest: int, version: int) -> SharedSchema | None:
+    """The schema as it was at `version`, of which `now` is the state at version `latest`; None if that is not known."""
+    for later in range(version + 1, latest + 1):
+        undo = read_undo(tx, key, later)
+        if undo is None:
+            return None
+        if "schemas" in undo:
+            return next((SharedSchema(**schema) for schema in undo["schemas"] if schema["id"] == now.id), None)
+        if "schema" in undo and undo["schema"]["id"] == now.id:
+            before = undo["schema"]["before"]
+            return None if before is None else SharedSchema(**before)
+    return now
 
 
 class CellMove(TypedDict):
@@ -147,6 +185,7 @@ class PadVersion(ChangeSubject):
     version: int
     at: str
     change: str
+    diff: NotRequired[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +199,7 @@ class PadChange:
 
 def changed_fields(before: PadDraft, after: PadDraft) -> list[str]:
     """The names of the pad's fields and metadata that differ."""
-    old, new = ({**about.metadata, **canonical(about)} for about in (before, after))
+    old, new = all_words(before), all_words(after)
     return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
 
 

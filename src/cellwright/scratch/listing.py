@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from cellwright.core.errors import InvalidArgument, NotFound
 from cellwright.core.text.counting import counted
+from cellwright.scratch.model import Pad
 from cellwright.scratch.rows import placeholders
 from cellwright.scratch.store import PadStore
 from cellwright.storage.cells import NotebookKey
@@ -104,7 +105,7 @@ def pads_in(tx: Transaction, tenant: str, namespace: str) -> list[str]:
 
 def rename_namespace(
     store: PadStore, tx: Transaction, tenant: str, old: str, new: str, *, migrate: bool, now: int
-) -> list[str]:
+) -> list[Pad]:
     """Rename a namespace and return the pads that moved. The old name must exist, the new one must be free."""
     names = {entry["namespace"] for entry in list_namespaces(tx, tenant)}
     if old not in names:
@@ -119,8 +120,7 @@ def rename_namespace(
             f"{old!r} holds {counted(len(pads), 'pad')}", hint="migrate_scratchpads: true moves them to the new name"
         )
     tx.run("UPDATE namespaces SET name = ? WHERE tenant = ? AND name = ?", new, tenant, old)
-    store.move_namespace(tx, tenant, pads, new, now)
-    return pads
+    return store.move_namespace(tx, tenant, pads, new, now)
 
 
 def delete_namespace(

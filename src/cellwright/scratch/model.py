@@ -1,6 +1,7 @@
 """Pads and their cells, as values. Times are microseconds since 1970 (UTC)."""
 
 import re
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -152,6 +153,10 @@ def iso_time(microseconds: int) -> str:
     """A moment in ISO 8601, as in 2026-08-21T10:15:30.123Z."""
     moment = datetime.fromtimestamp(microseconds / 1e6, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def new_id() -> str:
+    return secrets.token_hex(16)
 
 
 def checked_id(identifier: str, argument: str = "scratch_id") -> str:

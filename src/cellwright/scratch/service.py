@@ -11,30 +11,40 @@ from cellwright.core.events import event_keys
 from cellwright.core.resources import Changes
 from cellwright.notebook.model import Cell
 from cellwright.scratch import listing, rows
-from cellwright.scratch.differences import PadDifference, change_at
+from cellwright.scratch.differences import (
+    PadDifference,
+    brief_cells,
+    brief_removal,
+    brief_replacement,
+    brief_words,
+    change_at,
+    changes_with_diffs,
+    is_cut,
+)
 from cellwright.scratch.drafts import checked_draft, new_cells, pad_draft, schema_draft
-from cellwright.scratch.history import PadVersion
-from cellwright.scratch.history import changes as changes_of
+from cellwright.scratch.history import PadVersion, State
 from cellwright.scratch.model import (
     Pad,
     PadCellDraft,
-    PadDraft,
     PadLimits,
     SharedSchema,
     checked_id,
     checked_namespace,
     checked_namespace_filter,
     checked_tag_filter,
+    new_id,
     no_pad,
     not_in_namespaces,
 )
 from cellwright.scratch.rows import CELLS
-from cellwright.scratch.store import CreatedPad, PadStore, new_id, require_pad, schema_named
+from cellwright.scratch.sight.guard import Guard
+from cellwright.scratch.sight.memory import UNSEEN, Basis, Sights, cell_part, schema_part
+from cellwright.scratch.store import CreatedPad, PadStore, require_pad, schema_named
 from cellwright.scratch.uses import Uses, idle_since, touch
 from cellwright.scratch.validation.checking import Checking
 from cellwright.scratch.validation.model import Validation
 from cellwright.scratch.validation.validators import Validators
-from cellwright.scratch.views import PadView, WrittenPad, canonical, union
+from cellwright.scratch.views import PadView, WrittenPad, WrittenSchema, canonical, union
 from cellwright.scratch.watched import Watched
 from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Database, Transaction
@@ -83,49 +93,41 @@ class Pads:
         self._uses = Uses(database, self._now)
         self._sweeping: asyncio.Task[None] | None = None
         self.watched = Watched(changes)
+        self.sights = Sights()
 
     # -- whole pads ----------------------------------------------------------------------------------------------------------
 
     async def create(
-        self, tenant: str, pad_id: str | None, metadata: Mapping[str, object], drafts: Sequence[PadCellDraft]
-    ) -> WrittenPad:
-        """Create a pad, or reset the pad of this id; all of it or nothing."""
-        return await self._create(tenant, pad_id, metadata, drafts, self._store.create)
-
-    async def create_new(
-        self, tenant: str, pad_id: str | None, metadata: Mapping[str, object], drafts: Sequence[PadCellDraft]
-    ) -> WrittenPad:
-        """Create a pad; Conflict if there is one of this id, even if it was created a moment ago."""
-        return await self._create(tenant, pad_id, metadata, drafts, self._store.create_new)
-
-    async def _create(
         self,
         tenant: str,
         pad_id: str | None,
         metadata: Mapping[str, object],
         drafts: Sequence[PadCellDraft],
-        store: Callable[[Transaction, NotebookKey, PadDraft, Sequence[Cell], Sequence[SharedSchema], int], CreatedPad],
+        basis: Basis = UNSEEN,
     ) -> WrittenPad:
+        """Create a pad, all of it or nothing. One of this id is reset if the caller expects one, else Conflict."""
         key = NotebookKey(tenant, new_id() if pad_id is None else checked_id(pad_id))
         about, schemas = pad_draft(metadata, self._limits)
         for schema in schemas:
             await self._checking.check_schema(tenant, schema)
         cells = new_cells(drafts, self._limits)
-        pending_uses, now = self._uses.pending(), self._now()
+        guard, pending_uses, now = Guard(self.sights, basis), self._uses.pending(), self._now()
         self._start_sweeping()
 
         def work(tx: Transaction) -> CreatedPad:
             touch(tx, pending_uses)
-            return store(tx, key, about, cells, schemas, now)
+            return self._store.create(tx, key, about, cells, schemas, guard, now)
 
         created = await self._database.write(work)
         self._uses.forget(pending_uses)
         for evicted_id in created.evicted:
             self._announce_eviction(NotebookKey(tenant, evicted_id), "discard")
         self.watched.replaced(key)
+        self.sights.note_all(basis.session, key, created.pad, created.cells, schemas)
         view = PadView(created.pad, created.cells, union(cell.tags for cell in created.cells), tuple(schemas))
         validation = await self._check_written(key, created.pad, created.cells, schemas)
-        return WrittenPad(view, validation=validation, reset=created.reset, evicted=tuple(created.evicted))
+        evicted = tuple(created.evicted)
+        return WrittenPad(view, validation=validation, reset=created.reset, evicted=evicted, diff=created.diff)
 
     async def read(
         self,
@@ -161,23 +163,38 @@ class Pads:
         self._uses.note(key)
         return view
 
-    async def delete(self, tenant: str, pad_id: str) -> bool:
-        key = NotebookKey(tenant, checked_id(pad_id))
-        deleted = await self._database.write(lambda tx: self._store.delete(tx, key))
+    async def delete(self, tenant: str, pad_id: str, basis: Basis = UNSEEN) -> tuple[bool, str]:
+        """Delete a pad. Returns whether there was one, and what went with it as lines."""
+        key, guard = NotebookKey(tenant, checked_id(pad_id)), Guard(self.sights, basis)
+
+        def work(tx: Transaction) -> tuple[bool, str]:
+            pad = rows.read_pad(tx, key)
+            if pad is None:
+                return False, ""
+            guard.check_whole(tx, key, pad)
+            diff = brief_removal(tx, key)
+            return self._store.delete(tx, key), diff
+
+        deleted, diff = await self._database.write(work)
         self._uses.drop(key)
         if deleted:
             self.watched.replaced(key)
-        return deleted
+        return deleted, diff
 
-    async def update(self, tenant: str, pad_id: str, metadata: Mapping[str, object]) -> WrittenPad:
+    async def update(
+        self, tenant: str, pad_id: str, metadata: Mapping[str, object], basis: Basis = UNSEEN
+    ) -> WrittenPad:
         """Change the pad's fields and metadata: given values replace, null removes, the rest stays."""
-        key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
+        key, guard, now = NotebookKey(tenant, checked_id(pad_id)), Guard(self.sights, basis), self._now()
 
-        def work(tx: Transaction) -> PadView:
-            before = require_pad(tx, key).about
+        def work(tx: Transaction) -> WrittenPad:
+            old = require_pad(tx, key)
+            guard.check_version(tx, key, old)
+            given, merged_with = guard.merged_words(tx, key, old, dict(metadata))
+            before = old.about
             fields = {name: value for name, value in canonical(before).items() if value is not None}
-            merged = {**before.metadata, **fields, **metadata}
-            for name in [name for name, value in metadata.items() if value is None]:
+            merged = {**before.metadata, **fields, **given}
+            for name in [name for name, value in given.items() if value is None]:
                 del merged[name]
             about, schemas = pad_draft(merged, self._limits)
             stored_schemas = rows.read_schemas(tx, key)
@@ -185,12 +202,15 @@ class Pads:
             if any(bodies.get(schema.name) != schema.schema for schema in schemas):
                 raise InvalidArgument("schemas are not changed here", hint="use scratch_upsert_schema")
             view = self._changed_view(tx, key, self._store.update(tx, key, about, now), ())
-            return replace(view, schemas=tuple(stored_schemas))
+            view = replace(view, schemas=tuple(stored_schemas))
+            return WrittenPad(view, frozenset(), diff=brief_words(before, about), merged=merged_with)
 
-        view = await self._database.write(work)
+        written = await self._database.write(work)
         self.watched.changed(key)
         self.watched.listed(tenant)
-        return WrittenPad(view, frozenset())
+        self.sights.note_change(basis.session, key, written.view.pad)
+        self.sights.note_about(basis.session, key, written.view.pad)
+        return written
 
     async def page(
         self, tenant: str, namespaces: Sequence[str], tags: Sequence[str], limit: int, cursor: str | None
@@ -202,62 +222,95 @@ class Pads:
 
     async def history(self, tenant: str, pad_id: str, limit: int) -> tuple[Pad, list[PadVersion]]:
         key = NotebookKey(tenant, checked_id(pad_id))
-        return await self._database.read(lambda tx: (require_pad(tx, key), changes_of(tx, key, limit)))
+
+        def work(tx: Transaction) -> tuple[Pad, list[PadVersion]]:
+            pad = require_pad(tx, key)
+            return pad, changes_with_diffs(tx, key, pad, limit)
+
+        return await self._database.read(work)
 
     async def change(self, tenant: str, pad_id: str, version: int) -> PadDifference:
         """What one change was about, with the lines that it removed and added."""
         key = NotebookKey(tenant, checked_id(pad_id))
         return await self._database.read(lambda tx: change_at(tx, key, require_pad(tx, key), version))
 
-    async def restore(self, tenant: str, pad_id: str, version: int) -> WrittenPad:
-        key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
+    async def restore(self, tenant: str, pad_id: str, version: int, basis: Basis = UNSEEN) -> WrittenPad:
+        key, guard, now = NotebookKey(tenant, checked_id(pad_id)), Guard(self.sights, basis), self._now()
 
-        def work(tx: Transaction) -> PadView:
-            view = self._changed_view(tx, key, self._store.restore(tx, key, version, now), None)
-            return replace(view, schemas=tuple(rows.read_schemas(tx, key)))
+        def work(tx: Transaction) -> tuple[WrittenPad, State]:
+            pad, state, diff = self._store.restore(tx, key, version, guard, now)
+            view = self._changed_view(tx, key, pad, None)
+            return WrittenPad(replace(view, schemas=tuple(rows.read_schemas(tx, key))), diff=diff), state
 
-        view = await self._database.write(work)
+        written, state = await self._database.write(work)
         self.watched.replaced(key)
-        return WrittenPad(view)
+        self.sights.note_change(basis.session, key, written.view.pad)
+        # What is brought back may be what the caller never saw. They know it if they knew the pad and are shown all of the change.
+        if not is_cut(written.diff) and self.sights.knows(basis.session, key, written.view.pad):
+            self.sights.note_all(basis.session, key, written.view.pad, *state[1:])
+        return written
 
     # -- cells ---------------------------------------------------------------------------------------------------------------
 
-    async def insert(self, tenant: str, pad_id: str, draft: PadCellDraft, index: int | None = None) -> WrittenPad:
+    async def insert(
+        self, tenant: str, pad_id: str, draft: PadCellDraft, index: int | None = None, basis: Basis = UNSEEN
+    ) -> WrittenPad:
         """Insert a cell at this index, or at the end."""
-        key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
+        key, guard, now = NotebookKey(tenant, checked_id(pad_id)), Guard(self.sights, basis), self._now()
         (cell,) = new_cells([draft], self._limits)
 
-        def work(tx: Transaction) -> PadView:
-            return self._changed_view(tx, key, self._store.insert(tx, key, [cell], index, now), [cell.id])
+        def work(tx: Transaction) -> WrittenPad:
+            pad, cells = self._store.insert(tx, key, [cell], index, guard, now)
+            view = self._changed_view(tx, key, pad, [cell.id])
+            return WrittenPad(view, frozenset((cell.id,)), diff=brief_cells([], cells))
 
-        view = await self._database.write(work)
+        written = await self._database.write(work)
         self.watched.changed(key)
-        return await self._written_cell(key, view, cell.id, check=cell.check.on_write)
+        self._note_cell(basis, key, written, cell)
+        return await self._validated(key, written, cell.id, check=cell.check.on_write)
 
     async def replace_cell(
-        self, tenant: str, pad_id: str, cell_id: str, draft: PadCellDraft, new_index: int | None = None
+        self,
+        tenant: str,
+        pad_id: str,
+        cell_id: str,
+        draft: PadCellDraft,
+        new_index: int | None = None,
+        basis: Basis = UNSEEN,
     ) -> WrittenPad:
-        key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
+        key, guard, now = NotebookKey(tenant, checked_id(pad_id)), Guard(self.sights, basis), self._now()
         checked = checked_draft(draft, self._limits)
 
-        def work(tx: Transaction) -> PadView:
-            pad, _cell = self._store.replace_cell(tx, key, cell_id, checked, new_index, now)
-            return self._changed_view(tx, key, pad, [cell_id])
+        def work(tx: Transaction) -> tuple[WrittenPad, Cell]:
+            done = self._store.replace_cell(tx, key, cell_id, checked, new_index, guard, now)
+            view = self._changed_view(tx, key, done.pad, [cell_id])
+            diff = brief_replacement(done.before, done.after)
+            return WrittenPad(view, frozenset((cell_id,)), diff=diff, merged=done.merged), done.after
 
-        view = await self._database.write(work)
+        written, after = await self._database.write(work)
         self.watched.changed(key, cell_id)
-        return await self._written_cell(key, view, cell_id, check=draft.validate)
+        self._note_cell(basis, key, written, after)
+        return await self._validated(key, written, cell_id, check=draft.validate)
 
-    async def delete_cell(self, tenant: str, pad_id: str, cell_id: str) -> WrittenPad:
-        key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
+    async def delete_cell(self, tenant: str, pad_id: str, cell_id: str, basis: Basis = UNSEEN) -> WrittenPad:
+        key, guard, now = NotebookKey(tenant, checked_id(pad_id)), Guard(self.sights, basis), self._now()
 
-        def work(tx: Transaction) -> tuple[PadView, Cell]:
-            pad, deleted = self._store.delete_cell(tx, key, cell_id, now)
-            return self._changed_view(tx, key, pad, ()), deleted
+        def work(tx: Transaction) -> WrittenPad:
+            pad, deleted = self._store.delete_cell(tx, key, cell_id, guard, now)
+            view = self._changed_view(tx, key, pad, ())
+            return WrittenPad(view, frozenset(), deleted=deleted, diff=brief_cells([deleted], []))
 
-        view, deleted = await self._database.write(work)
+        written = await self._database.write(work)
         self.watched.changed(key, cell_id)
-        return WrittenPad(view, frozenset(), deleted=deleted)
+        self.sights.note_change(basis.session, key, written.view.pad)
+        self.sights.forget(basis.session, key, cell_part(cell_id))
+        return written
+
+    def _note_cell(self, basis: Basis, key: NotebookKey, written: WrittenPad, cell: Cell) -> None:
+        """Note that the caller knows this cell: it is as they wrote it, or the answer shows what else is in it."""
+        self.sights.note_change(basis.session, key, written.view.pad)
+        if not is_cut(written.merged):
+            self.sights.note_cells(basis.session, key, written.view.pad, [cell])
 
     def _changed_view(self, tx: Transaction, key: NotebookKey, pad: Pad, touched: Sequence[str] | None) -> PadView:
         """The pad for the reply to a change: all cells of a small pad, else only those that were touched (None: all)."""
@@ -266,15 +319,14 @@ class Pads:
         cells = [] if cell_ids is not None and not cell_ids else CELLS.read_outline(tx, key, cell_ids, tags)
         return PadView(pad, cells, union(tags.values()))
 
-    async def _written_cell(self, key: NotebookKey, view: PadView, cell_id: str, *, check: bool) -> WrittenPad:
-        """The reply to a change of one cell, with its validation if `check` is set."""
-        touched = frozenset((cell_id,))
+    async def _validated(self, key: NotebookKey, written: WrittenPad, cell_id: str, *, check: bool) -> WrittenPad:
+        """The outcome of a change of one cell, with its validation if `check` is set."""
         if not check:
-            return WrittenPad(view, touched)
+            return written
         cells, schemas = await self._database.read(
             lambda tx: (rows.read_cells(tx, key, [cell_id]), rows.read_schemas(tx, key))
         )
-        return WrittenPad(view, touched, await self._check_written(key, view.pad, cells, schemas))
+        return replace(written, validation=await self._check_written(key, written.view.pad, cells, schemas))
 
     # -- validation ----------------------------------------------------------------------------------------------------------
 
@@ -305,31 +357,35 @@ class Pads:
 
     # -- schemas -------------------------------------------------------------------------------------------------------------
 
-    async def schemas(self, tenant: str, pad_id: str) -> list[SharedSchema]:
+    async def schemas(self, tenant: str, pad_id: str) -> tuple[Pad, list[SharedSchema]]:
         key = NotebookKey(tenant, checked_id(pad_id))
+        return await self._database.read(lambda tx: (require_pad(tx, key), rows.read_schemas(tx, key)))
 
-        def work(tx: Transaction) -> list[SharedSchema]:
-            require_pad(tx, key)
-            return rows.read_schemas(tx, key)
+    async def schema(self, tenant: str, pad_id: str, id_or_name: str) -> tuple[Pad, SharedSchema]:
+        pad, schemas = await self.schemas(tenant, pad_id)
+        return pad, schema_named(schemas, NotebookKey(tenant, pad_id), id_or_name)
 
-        return await self._database.read(work)
-
-    async def schema(self, tenant: str, pad_id: str, id_or_name: str) -> SharedSchema:
-        return schema_named(await self.schemas(tenant, pad_id), NotebookKey(tenant, pad_id), id_or_name)
-
-    async def put_schema(self, tenant: str, pad_id: str, fields: Mapping[str, object]) -> SharedSchema:
-        key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
+    async def put_schema(
+        self, tenant: str, pad_id: str, fields: Mapping[str, object], basis: Basis = UNSEEN
+    ) -> WrittenSchema:
+        key, guard, now = NotebookKey(tenant, checked_id(pad_id)), Guard(self.sights, basis), self._now()
         draft, by_id = schema_draft(fields, self._limits)
         await self._checking.check_schema(tenant, draft)
-        stored = await self._database.write(lambda tx: self._store.put_schema(tx, key, draft, by_id=by_id, now=now))
+        written = await self._database.write(
+            lambda tx: self._store.put_schema(tx, key, draft, guard, by_id=by_id, now=now)
+        )
         self.watched.changed(key)
-        return stored
+        self.sights.note_change(basis.session, key, written.pad)
+        self.sights.note_schemas(basis.session, key, written.pad, [written.schema])
+        return written
 
-    async def delete_schema(self, tenant: str, pad_id: str, id_or_name: str) -> SharedSchema:
-        key, now = NotebookKey(tenant, checked_id(pad_id)), self._now()
-        deleted = await self._database.write(lambda tx: self._store.delete_schema(tx, key, id_or_name, now))
+    async def delete_schema(self, tenant: str, pad_id: str, id_or_name: str, basis: Basis = UNSEEN) -> WrittenSchema:
+        key, guard, now = NotebookKey(tenant, checked_id(pad_id)), Guard(self.sights, basis), self._now()
+        written = await self._database.write(lambda tx: self._store.delete_schema(tx, key, id_or_name, guard, now))
         self.watched.changed(key)
-        return deleted
+        self.sights.note_change(basis.session, key, written.pad)
+        self.sights.forget(basis.session, key, schema_part(written.schema.id))
+        return written
 
     # -- tags, namespaces, search --------------------------------------------------------------------------------------------
 
@@ -344,13 +400,17 @@ class Pads:
         checked, now = checked_namespace(name), self._now()
         return checked, await self._database.write(lambda tx: self._store.create_namespace(tx, tenant, checked, now))
 
-    async def rename_namespace(self, tenant: str, old: str, new: str, *, migrate: bool) -> tuple[str, int]:
+    async def rename_namespace(
+        self, tenant: str, old: str, new: str, *, migrate: bool, session: str = ""
+    ) -> tuple[str, int]:
         checked, now = checked_namespace(new), self._now()
         moved = await self._database.write(
             lambda tx: listing.rename_namespace(self._store, tx, tenant, old.strip(), checked, migrate=migrate, now=now)
         )
-        for pad_id in moved:
-            self.watched.changed(NotebookKey(tenant, pad_id))
+        for pad in moved:
+            key = NotebookKey(tenant, pad.id)
+            self.watched.changed(key)
+            self.sights.note_change(session, key, pad)
         self.watched.listed(tenant)
         return checked, len(moved)
 

@@ -19,6 +19,7 @@ from cellwright.notebook.shelf import OVERWRITE_HINT, Card, JsonObject, Put, Tak
 from cellwright.scratch.conversion import drafts_of, notebook_of
 from cellwright.scratch.model import ID, PadCellDraft
 from cellwright.scratch.service import Pads
+from cellwright.scratch.sight.memory import ANY, UNSEEN
 from cellwright.scratch.views import PadView
 from cellwright.scratch.watched import uri_of
 
@@ -110,7 +111,7 @@ class PadShelf:
         del format_name
         pad_id, _ = _split(address)
         view = await self._pads.read(call.principal.id, pad_id)
-        schemas = await self._pads.schemas(call.principal.id, pad_id)
+        _pad, schemas = await self._pads.schemas(call.principal.id, pad_id)
         losses = [f"the pad's {counted(len(schemas), 'shared schema')}"] if schemas else []
         checked = sum(1 for cell in view.cells if cell.check.schema is not None or cell.check.on_write)
         losses += [f"how the pad validates {counted(checked, 'cell')}"] if checked else []
@@ -120,9 +121,9 @@ class PadShelf:
         """A pad of the caller, new or reset. Its earlier versions stay."""
         owner = call.principal.id
         metadata, drafts, _ = drafts_of(notebook)
-        create = self._pads.create if over else self._pads.create_new
+        pad_id, basis = address.removeprefix(PREFIX) or None, replace(ANY if over else UNSEEN, session=call.session)
         try:
-            created = await create(owner, address.removeprefix(PREFIX) or None, metadata, _with_ids(drafts, notebook))
+            created = await self._pads.create(owner, pad_id, metadata, _with_ids(drafts, notebook), basis)
         except Conflict as conflict:
             raise Conflict(conflict.message, hint=OVERWRITE_HINT, details=conflict.details) from conflict
         view = await self._pads.read(owner, created.view.pad.id)

@@ -1,17 +1,19 @@
 """Pads in the database. Each method is the work of one transaction, so it is done as a whole or not at all."""
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from cellwright.core.errors import Conflict, InvalidArgument, LimitReached, NotFound
+from cellwright.core.errors import InvalidArgument, LimitReached, NotFound
 from cellwright.core.text.counting import counted
 from cellwright.notebook.model import Cell, Check
 from cellwright.scratch import rows, uses
+from cellwright.scratch.differences import brief_difference, brief_schemas
+from cellwright.scratch.drafts import checked_draft
 from cellwright.scratch.history import (
     ChangeSubject,
     PadChange,
+    State,
     Undo,
     bytes_of_state,
     changed_fields,
@@ -33,6 +35,8 @@ from cellwright.scratch.model import (
     no_pad,
 )
 from cellwright.scratch.rows import CELLS
+from cellwright.scratch.sight.guard import Guard
+from cellwright.scratch.views import WrittenSchema
 from cellwright.scratch.weight import add_bytes
 from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Transaction
@@ -49,6 +53,17 @@ class CreatedPad:
     cells: list[Cell]
     reset: bool
     evicted: list[str]
+    diff: str
+    """What a reset did; empty for a new pad."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedCell:
+    pad: Pad
+    before: Cell
+    after: Cell
+    merged: str
+    """What others had done to the cell after the caller saw it, and what is in it as well; empty if nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +84,13 @@ class PadStore:
         about: PadDraft,
         cells: Sequence[Cell],
         schemas: Sequence[SharedSchema],
+        guard: Guard,
         now: int,
     ) -> CreatedPad:
-        """Create a pad, or reset an existing one."""
+        """Create a pad, or reset an existing one if the guard lets the caller."""
         old = rows.read_pad(tx, key)
+        if old is not None:
+            guard.check_reset(tx, key, old)
         before = state_of(tx, key, old) if old is not None else None
         evicted = [] if old is not None else self._make_room(tx, key.owner)
         pad = Pad(
@@ -90,21 +108,8 @@ class PadStore:
             add_bytes(tx, key, size, 0, self.limits)
         else:
             self._record(tx, key, pad, PadChange("reset", Undo.whole(before)), size - bytes_of_state(before))
-        return CreatedPad(pad, list(cells), old is not None, evicted)
-
-    def create_new(
-        self,
-        tx: Transaction,
-        key: NotebookKey,
-        about: PadDraft,
-        cells: Sequence[Cell],
-        schemas: Sequence[SharedSchema],
-        now: int,
-    ) -> CreatedPad:
-        """Create a pad; Conflict if there is one of this id."""
-        if rows.read_pad(tx, key) is not None:
-            raise Conflict(f"there is a pad {key.id!r} already", hint="leave scratch_id out, or delete that pad first")
-        return self.create(tx, key, about, cells, schemas, now)
+        diff = "" if before is None else brief_difference(before, (about, cells, schemas))
+        return CreatedPad(pad, list(cells), old is not None, evicted, diff)
 
     def _replace_all(
         self, tx: Transaction, key: NotebookKey, pad: Pad, cells: Sequence[Cell], schemas: Sequence[SharedSchema]
@@ -191,22 +196,24 @@ class PadStore:
             self.index.put(tx, [_cell_entry(key, pad, cell) for cell in rows.read_cells(tx, key, [cell_id])])
         return pad
 
-    def move_namespace(self, tx: Transaction, tenant: str, pads: Sequence[str], name: str, now: int) -> None:
+    def move_namespace(self, tx: Transaction, tenant: str, pads: Sequence[str], name: str, now: int) -> list[Pad]:
         """Move pads into another namespace, which exists already."""
-        for pad_id in pads:
-            key = NotebookKey(tenant, pad_id)
-            self.update(tx, key, replace(require_pad(tx, key).about, namespace=name), now)
+        keys = [NotebookKey(tenant, pad_id) for pad_id in pads]
+        return [self.update(tx, key, replace(require_pad(tx, key).about, namespace=name), now) for key in keys]
 
-    def restore(self, tx: Transaction, key: NotebookKey, version: int, now: int) -> Pad:
-        """The pad as it was at an earlier version, as a new version."""
+    def restore(
+        self, tx: Transaction, key: NotebookKey, version: int, guard: Guard, now: int
+    ) -> tuple[Pad, State, str]:
+        """The pad as it was at an earlier version, as a new version. Returns all of it, and what the change did."""
         old = require_pad(tx, key)
+        guard.check_whole(tx, key, old)
         before = state_of(tx, key, old)
         after = about, cells, schemas = Undo.state_at(tx, key, before, old.version, version)
         pad = replace(old, about=about, updated=now, version=old.version + 1, cell_count=len(cells))
         self._replace_all(tx, key, pad, cells, schemas)
         added = bytes_of_state(after) - bytes_of_state(before)
         self._record(tx, key, pad, PadChange(f"restore {version}", Undo.whole(before)), added)
-        return pad
+        return pad, after, brief_difference(before, after)
 
     def _record(self, tx: Transaction, key: NotebookKey, pad: Pad, change: PadChange, added: int) -> None:
         """Write the change that made this version into the history, and count the bytes that were added to the pad."""
@@ -215,9 +222,12 @@ class PadStore:
 
     # -- cells ---------------------------------------------------------------------------------------------------------------
 
-    def insert(self, tx: Transaction, key: NotebookKey, drafts: Sequence[Cell], index: int | None, now: int) -> Pad:
+    def insert(
+        self, tx: Transaction, key: NotebookKey, drafts: Sequence[Cell], index: int | None, guard: Guard, now: int
+    ) -> tuple[Pad, list[Cell]]:
         """Insert cells at an index, or at the end. The indexes of the drafts are ignored."""
         old = require_pad(tx, key)
+        guard.check_version(tx, key, old)
         start = old.cell_count if index is None else index
         if not 0 <= start <= old.cell_count:
             raise InvalidIndex(
@@ -243,14 +253,24 @@ class PadStore:
         change = PadChange("insert", Undo.removal([cell.id for cell in cells]), touched)
         self._record(tx, key, pad, change, sum(map(rows.bytes_of_cell, cells)))
         self.index.put(tx, [_cell_entry(key, pad, cell) for cell in cells])
-        return pad
+        return pad, cells
 
     def replace_cell(
-        self, tx: Transaction, key: NotebookKey, cell_id: str, draft: PadCellDraft, new_index: int | None, now: int
-    ) -> tuple[Pad, Cell]:
+        self,
+        tx: Transaction,
+        key: NotebookKey,
+        cell_id: str,
+        draft: PadCellDraft,
+        new_index: int | None,
+        guard: Guard,
+        now: int,
+    ) -> ReplacedCell:
         """Replace a cell's content and move it to `new_index`; metadata, tags and schema that are not given stay."""
         old = require_pad(tx, key)
+        guard.check_version(tx, key, old)
         (before,) = self.cells_of(tx, key, [cell_id])
+        draft, merged = guard.merged_cell(tx, key, old, before, draft)
+        draft = checked_draft(draft, self.limits) if merged else draft
         target = before.index if new_index is None else new_index
         if not 0 <= target < old.cell_count:
             raise InvalidIndex(
@@ -273,12 +293,14 @@ class PadStore:
         added = rows.bytes_of_cell(after) - rows.bytes_of_cell(before)
         self._record(tx, key, pad, PadChange("replace", Undo.replacement(before), touched), added)
         self.index.put(tx, [_cell_entry(key, pad, after)])
-        return pad, after
+        return ReplacedCell(pad, before, after, merged)
 
-    def delete_cell(self, tx: Transaction, key: NotebookKey, cell_id: str, now: int) -> tuple[Pad, Cell]:
+    def delete_cell(self, tx: Transaction, key: NotebookKey, cell_id: str, guard: Guard, now: int) -> tuple[Pad, Cell]:
         """Delete a cell. Returns the pad without the cell, and the cell."""
         old = require_pad(tx, key)
+        guard.check_version(tx, key, old)
         (before,) = self.cells_of(tx, key, [cell_id])
+        guard.check_deletion(tx, key, old, before)
         CELLS.take_out(tx, key, before)
         rows.delete_tags(tx, key, cell_id)
         pad = self._next_version(tx, key, old, -1, now)
@@ -328,13 +350,14 @@ class PadStore:
     # -- schemas -------------------------------------------------------------------------------------------------------------
 
     def put_schema(
-        self, tx: Transaction, key: NotebookKey, draft: SharedSchema, *, by_id: bool, now: int
-    ) -> SharedSchema:
+        self, tx: Transaction, key: NotebookKey, draft: SharedSchema, guard: Guard, *, by_id: bool, now: int
+    ) -> WrittenSchema:
         """Add a shared schema, or replace the one with this id or this name. A replaced schema keeps its id.
 
         It also keeps its name if the draft has only an id.
         """
         old = require_pad(tx, key)
+        guard.check_version(tx, key, old)
         schemas = rows.read_schemas(tx, key)
         same_id = next((schema for schema in schemas if by_id and schema.id == draft.id), None)
         if same_id is not None and not draft.name:
@@ -354,23 +377,29 @@ class PadStore:
                 hint="change one of them, delete one with scratch_delete_schema, or use another pad",
                 details={"limit": self.limits.schemas},
             )
+        if previous is not None:
+            guard.check_schema(tx, key, old, previous)
         stored = replace(draft, id=previous.id) if previous else draft
         rows.write_schema(tx, key, stored)
         pad = self._next_version(tx, key, old, 0, now)
         touched: ChangeSubject = {"schema": {"id": stored.id, "name": stored.name}}
         added = rows.bytes_of_schema(stored) - rows.bytes_of_schema(previous)
         self._record(tx, key, pad, PadChange("schema", Undo.schema(stored.id, previous), touched), added)
-        return stored
+        return WrittenSchema(stored, pad, brief_schemas([previous] if previous else [], [stored]))
 
-    def delete_schema(self, tx: Transaction, key: NotebookKey, id_or_name: str, now: int) -> SharedSchema:
+    def delete_schema(
+        self, tx: Transaction, key: NotebookKey, id_or_name: str, guard: Guard, now: int
+    ) -> WrittenSchema:
         old = require_pad(tx, key)
+        guard.check_version(tx, key, old)
         schema = schema_named(rows.read_schemas(tx, key), key, id_or_name)
+        guard.check_schema(tx, key, old, schema)
         rows.delete_schemas(tx, key, schema.id)
         pad = self._next_version(tx, key, old, 0, now)
         touched: ChangeSubject = {"schema": {"id": schema.id, "name": schema.name}}
         change = PadChange("schema", Undo.schema(schema.id, schema), touched)
         self._record(tx, key, pad, change, -rows.bytes_of_schema(schema))
-        return schema
+        return WrittenSchema(schema, pad, brief_schemas([schema], []))
 
 
 def require_pad(tx: Transaction, key: NotebookKey) -> Pad:
@@ -390,10 +419,6 @@ def schema_named(schemas: Sequence[SharedSchema], key: NotebookKey, id_or_name: 
         if schema.id.replace("-", "").lower() == plain:
             return schema
     raise NotFound(f"pad {key.id!r} has no schema {id_or_name[:80]!r}", hint="scratch_list_schemas shows them")
-
-
-def new_id() -> str:
-    return secrets.token_hex(16)
 
 
 def _pad_entry(key: NotebookKey, pad: Pad) -> Entry:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from typing_extensions import TypedDict
 
@@ -33,6 +34,19 @@ class WrittenPad:
     evicted: tuple[str, ...] = ()
     deleted: Cell | None = None
     """The cell that was deleted."""
+    diff: str = ""
+    """What the change did; empty for a new pad, which has nothing before."""
+    merged: str = ""
+    """What others had done to the same part after the caller saw it, and what the change was merged with."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSchema:
+    """The outcome of a change of a shared schema: the schema as it is, or as it was before it was deleted."""
+
+    schema: SharedSchema
+    pad: Pad
+    diff: str
 
 
 def union(tags_of_cells: Iterable[Sequence[str]]) -> list[str]:
@@ -58,3 +72,8 @@ def canonical(about: PadDraft) -> AboutFields:
         "namespace": about.namespace,
         "tags": list(about.tags),
     }
+
+
+def all_words(about: PadDraft) -> dict[str, Any]:
+    """The pad's fields and metadata under their names."""
+    return {**about.metadata, **canonical(about)}

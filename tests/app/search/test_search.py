@@ -85,7 +85,7 @@ async def read(workspace: Workspace, uri: str, call: Call = ANNE) -> str:
 
 async def make_pad(workspace: Workspace, text: str, title: str = "", call: Call = ANNE) -> str:
     draft = PadCellDraft(language="md", content=text)
-    made = await workspace.pads.create_new(call.principal.id, None, {"title": title}, [draft])
+    made = await workspace.pads.create(call.principal.id, None, {"title": title}, [draft])
     return made.view.pad.id
 
 

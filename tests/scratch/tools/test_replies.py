@@ -191,6 +191,9 @@ async def test_history_names_what_each_change_was_about(make_pads: MakePads) -> 
     await plus.scratch_history(pads, ANN, "p", restore=1)
     changes = (await plus.scratch_history(pads, ANN, "p"))["changes"]
     assert {change.pop("at") for change in changes} == {"2023-11-14T22:13:20.250Z"}
+    diffs = [change.pop("diff").split("\n") for change in changes]
+    assert [lines[0] for lines in diffs[1:4]] == ["schema num", "about the pad", "- [1] b: b"]
+    assert diffs[-1] == ["+ [1] i: i"]
     assert changes == [
         {"version": 8, "change": "restore 1"},
         {"version": 7, "change": "schema", "schema": {"id": "s1", "name": "num"}},
@@ -217,9 +220,9 @@ async def test_history_shows_what_a_change_did(make_pads: MakePads) -> None:
         assert (shown["ok"], shown["scratch_id"], shown["version"]) == (True, "p", version)
         return str(shown["diff"])
 
-    assert await diff(2) == ('cell x, index 0\n@@ -1,4 +1,5 @@\n language: "py"\n+tags: ["t"]\n a\n-b\n+B\n c')
+    assert await diff(2) == 'cell x, index 0\n+tags: ["t"]\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c'
     assert (await plus.scratch_history(pads, ANN, "p", diff=2))["change"] == "replace"
-    assert await diff(3) == 'cell y, new, index 0\n@@ -0,0 +1,2 @@\n+language: "md"\n+new'
+    assert await diff(3) == 'cell y, new, index 0\n+language: "md"\n@@ -0,0 +1 @@\n+new'
     assert (await diff(4)).splitlines()[0] == "cell x, deleted"
     words = (await diff(5)).splitlines()
     assert (words[0], [line[0] for line in words if "title" in line]) == ("about the pad", ["-", "+"])
@@ -235,7 +238,7 @@ async def test_history_shows_what_a_change_did(make_pads: MakePads) -> None:
 async def test_a_reset_says_how_the_pad_of_before_is_had_back(server: HttpServer) -> None:
     async with http_client(server) as client:
         await call(client, "scratch_create", scratch_id="r", cells=[{"language": "py", "content": "old"}])
-        reset = await call(client, "scratch_create", scratch_id="r", cells=[])
+        reset = await call(client, "scratch_create", scratch_id="r", cells=[], expect=1)
         assert reset["reset"] is True
         version = int(re.findall(r"scratch_history with restore: (\d+)", reset["note"])[0])
         back = await call(client, "scratch_history", scratch_id="r", restore=version)
@@ -263,7 +266,7 @@ async def test_changes_from_before_are_still_there(where: Location, make_pads: M
     await old.close()
     pads = make_pads()
     assert (await plus.scratch_history(pads, ANN, "p"))["changes"] == [
-        {"version": 2, "at": "1970-01-01T00:00:01.000Z", "change": "delete"}
+        {"version": 2, "at": "1970-01-01T00:00:01.000Z", "change": "delete", "diff": "- [0] c: x"}
     ]
     restored = await plus.scratch_history(pads, ANN, "p", restore=1)
     assert [cell["cell_id"] for cell in restored["scratchpad"]["cells"]] == ["c"]

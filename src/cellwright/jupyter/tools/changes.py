@@ -1,6 +1,6 @@
 """What an edit did to a notebook, in a few lines: every edit answers with it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from cellwright.core.text.clean import clean
@@ -10,9 +10,8 @@ from cellwright.jupyter.model import CellHead
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.outline import one_word
 from cellwright.notebook.differences import unified
+from cellwright.notebook.shortdiff import cut_line, first_lines
 
-DIFF_LINES = 40
-LINE_CHARACTERS = 160
 FIRST_LINE_CHARACTERS = 60
 FEW = 8
 COMPARED_CHARACTERS = 200_000
@@ -34,14 +33,14 @@ def with_diff(edit: Callable[[LiveNotebook], T]) -> Callable[[LiveNotebook], tup
             stop()
         before = {cell_id: (index, heads_before[index]) for cell_id, index in _places(ids_before, touched)}
         after = {cell_id: (index, view.head(index)) for cell_id, index in _places(view.ids, touched)}
-        return result, clean(_first_lines(list(_lines(before, after)))).text
+        return result, clean(_short(_lines(before, after))).text
 
     return edit_and_compare
 
 
 def text_diff(before: str, after: str) -> str:
     """What changed in one text."""
-    return clean(_first_lines(_changed_lines(before, after))).text
+    return clean(_short(_changed_lines(before, after))).text
 
 
 def _places(ids: Sequence[str], touched: set[str]) -> list[tuple[str, int]]:
@@ -90,7 +89,5 @@ def _size(text: str) -> str:
     return f"{counted(text.count(chr(10)) + 1, 'line')}, {len(text):,} characters"
 
 
-def _first_lines(lines: Sequence[str]) -> str:
-    shown = [line if len(line) <= LINE_CHARACTERS else line[: LINE_CHARACTERS - 1] + "…" for line in lines[:DIFF_LINES]]
-    more = len(lines) - DIFF_LINES
-    return "\n".join([*shown, *([f"… {counted(more, 'more line')}"] if more > 0 else [])])
+def _short(lines: Iterable[str]) -> str:
+    return first_lines([cut_line(line) for line in lines])

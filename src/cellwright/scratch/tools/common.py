@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from cellwright.core.text.budget import cut, estimate_tokens
 from cellwright.notebook.model import Cell
 from cellwright.scratch.model import JsonObject, PadCellDraft, SharedSchema
+from cellwright.scratch.sight.memory import Expect
 from cellwright.scratch.tools.pages import PAGE_TOKENS, cost_of, fitting
 from cellwright.scratch.tools.validating import CheckedCell, written_validation
 from cellwright.scratch.views import PadView, WrittenPad, canonical
@@ -20,6 +21,12 @@ LIKELY_CHARACTERS = 6
 """Text with more characters per token than this is not estimated: it will not fit."""
 
 PadId = Annotated[str, Field(description="A-Z a-z 0-9 _ -")]
+_INTEGER_OR_TEXT = {"type": ["integer", "string"]}
+# Every client pays for the schema of each change: this is the shortest, and it is explained where most changes begin.
+Expected = Annotated[Expect | None, WithJsonSchema(_INTEGER_OR_TEXT)]
+ExplainedExpected = Annotated[
+    Expect | None, WithJsonSchema({**_INTEGER_OR_TEXT, "description": "version you saw, or any"})
+]
 Tags = Annotated[list[str] | None, Field(description="any of these")]
 Namespaces = Annotated[list[str] | None, Field(description="any of these")]
 
@@ -125,6 +132,8 @@ class PadWritten(TypedDict):
 
     ok: Literal[True]
     scratchpad: PadOutline
+    diff: NotRequired[str]
+    merged_with: NotRequired[str]
     deleted_cell: NotRequired[DeletedPadCell]
     validation: NotRequired[list[CheckedCell]]
     validation_totals: NotRequired[dict[str, int]]
@@ -155,6 +164,10 @@ def change_reply(result: WrittenPad, tokens: int = PAGE_TOKENS) -> PadWritten:
     if len(pad["cells"]) < view.pad.cell_count:
         pad["cells_left_out"] = view.pad.cell_count - len(pad["cells"])
     reply: PadWritten = {"ok": True, "scratchpad": pad}
+    if result.diff:
+        reply["diff"] = result.diff
+    if result.merged:
+        reply["merged_with"] = result.merged
     if result.deleted is not None:
         reply["deleted_cell"] = {"cell_id": result.deleted.id, "index": result.deleted.index}
     if result.validation is not None:

@@ -17,6 +17,8 @@ from cellwright.scratch.service import Pads
 from cellwright.scratch.tools.common import (
     CellInput,
     CellPreview,
+    Expected,
+    ExplainedExpected,
     Namespaces,
     PadId,
     PadText,
@@ -27,6 +29,7 @@ from cellwright.scratch.tools.common import (
     preview,
     read_page,
 )
+from cellwright.scratch.tools.noting import basis_of, note_page, note_previews, note_schemas
 from cellwright.scratch.tools.pages import PAGE_TOKENS, cost_of, fitting
 from cellwright.scratch.tools.validating import ValidationPage, validation_page
 from cellwright.storage.search.port import Mode
@@ -45,10 +48,12 @@ async def scratch_create(
         dict[str, Any] | None, Field(description="title, description, summary, namespace, tags, schemas, and your own")
     ] = None,
     cells: list[CellInput] | None = None,
+    expect: ExplainedExpected = None,
 ) -> Reply[PadWritten]:
-    """Create a pad, or reset the one of this id, with its first cells."""
+    """Create a pad with its first cells; with expect reset the one of this id."""
     drafts = [cell.draft() for cell in cells or ()]
-    created = await pads.create(call.principal.id, scratch_id, metadata or {}, drafts)
+    basis = basis_of(call, expect)
+    created = await pads.create(call.principal.id, scratch_id, metadata or {}, drafts, basis)
     # A caller that created many cells needs their ids.
     return Reply(change_reply(created, CREATED_TOKENS), max_tokens=MAX_TOKENS)
 
@@ -82,34 +87,47 @@ async def scratch_read(
     metadata = head.get("metadata", {})
     schema_tokens = cost_of(metadata["schemas"]) if "schemas" in metadata else 0
     cells, following = read_page(view, offset, PAGE_TOKENS - schema_tokens)
+    note_page(pads.sights, call, view, head, cells)
     reply: PadReading = {"ok": True, "scratchpad": {**head, "cells": cells}}
     if following is not None:
         reply["next"] = following
     return reply
 
 
-async def scratch_append_cell(pads: Pads, call: Call, scratch_id: PadId, cell: CellInput) -> PadWritten:
+async def scratch_append_cell(
+    pads: Pads, call: Call, scratch_id: PadId, cell: CellInput, expect: Expected = None
+) -> PadWritten:
     """Append a cell. With validate it is checked as well; it is stored whatever the check says."""
-    return change_reply(await pads.insert(call.principal.id, scratch_id, cell.draft()))
+    basis = basis_of(call, expect)
+    return change_reply(await pads.insert(call.principal.id, scratch_id, cell.draft(), basis=basis))
 
 
 async def scratch_replace_cell(
-    pads: Pads, call: Call, scratch_id: PadId, cell_id: str, cell: CellInput, new_index: int | None = None
+    pads: Pads,
+    call: Call,
+    scratch_id: PadId,
+    cell_id: str,
+    cell: CellInput,
+    new_index: int | None = None,
+    expect: ExplainedExpected = None,
 ) -> PadWritten:
     """Replace a cell's content; metadata and tags that are not given stay. new_index moves it."""
-    return change_reply(await pads.replace_cell(call.principal.id, scratch_id, cell_id, cell.draft(), new_index))
+    basis = basis_of(call, expect)
+    return change_reply(await pads.replace_cell(call.principal.id, scratch_id, cell_id, cell.draft(), new_index, basis))
 
 
 class PadDeletion(TypedDict):
     ok: Literal[True]
     scratch_id: str
     deleted: bool
+    diff: NotRequired[str]
 
 
-async def scratch_delete(pads: Pads, call: Call, scratch_id: PadId) -> PadDeletion:
+async def scratch_delete(pads: Pads, call: Call, scratch_id: PadId, expect: ExplainedExpected = None) -> PadDeletion:
     """Delete a pad with its cells and history, for good."""
-    deleted = await pads.delete(call.principal.id, scratch_id)
-    return {"ok": True, "scratch_id": scratch_id, "deleted": deleted}
+    deleted, diff = await pads.delete(call.principal.id, scratch_id, basis_of(call, expect))
+    reply: PadDeletion = {"ok": True, "scratch_id": scratch_id, "deleted": deleted}
+    return {**reply, "diff": diff} if diff else reply
 
 
 class PadList(TypedDict):
@@ -139,6 +157,7 @@ async def scratch_list(
 class CellList(TypedDict):
     ok: Literal[True]
     scratch_id: str
+    version: int
     cells: list[CellPreview]
     next: NotRequired[int]
 
@@ -156,7 +175,8 @@ async def scratch_list_cells(
     view = await pads.read(call.principal.id, scratch_id, cell_ids=cell_ids, tags=tags or ())
     page = fitting([preview(cell) for cell in view.cells[offset : offset + limit]])
     following = offset + len(page)
-    reply: CellList = {"ok": True, "scratch_id": scratch_id, "cells": page}
+    note_previews(pads.sights, call, view, view.cells[offset:following])
+    reply: CellList = {"ok": True, "scratch_id": scratch_id, "version": view.pad.version, "cells": page}
     if following < len(view.cells):
         reply["next"] = following
     return reply
@@ -266,9 +286,10 @@ async def scratch_list_schemas(
     pads: Pads, call: Call, scratch_id: PadId, offset: Annotated[int, Field(ge=0)] = 0
 ) -> SchemaList:
     """List a pad's shared JSON Schemas."""
-    schemas = await pads.schemas(call.principal.id, scratch_id)
+    pad, schemas = await pads.schemas(call.principal.id, scratch_id)
     page = fitting([schema_as_json(schema) for schema in schemas[offset:]])
     following = offset + len(page)
+    note_schemas(pads.sights, call, pad, schemas[offset:following])
     reply: SchemaList = {"ok": True, "scratch_id": scratch_id, "schemas": page}
     if following < len(schemas):
         reply["next"] = following
@@ -280,9 +301,16 @@ class OneSchema(TypedDict):
     schema: SchemaRecord
 
 
+class SchemaChange(OneSchema):
+    version: int
+    diff: str
+
+
 async def scratch_get_schema(pads: Pads, call: Call, scratch_id: PadId, schema_id: str) -> OneSchema:
     """One shared schema, by id or name."""
-    return {"ok": True, "schema": schema_as_json(await pads.schema(call.principal.id, scratch_id, schema_id))}
+    pad, schema = await pads.schema(call.principal.id, scratch_id, schema_id)
+    note_schemas(pads.sights, call, pad, [schema])
+    return {"ok": True, "schema": schema_as_json(schema)}
 
 
 async def scratch_upsert_schema(
@@ -290,9 +318,12 @@ async def scratch_upsert_schema(
     call: Call,
     scratch_id: PadId,
     schema: Annotated[dict[str, Any], Field(description="{id?, name?, description?, schema}")],
-) -> OneSchema:
+    expect: Expected = None,
+) -> SchemaChange:
     """Add or change a shared schema, by id or name; cells refer to it as scratchpad://schemas/NAME."""
-    return {"ok": True, "schema": schema_as_json(await pads.put_schema(call.principal.id, scratch_id, schema))}
+    written = await pads.put_schema(call.principal.id, scratch_id, schema, basis_of(call, expect))
+    record = schema_as_json(written.schema)
+    return {"ok": True, "schema": record, "version": written.pad.version, "diff": written.diff}
 
 
 class NamespaceList(TypedDict):
@@ -334,7 +365,7 @@ async def scratch_namespace_rename(
 ) -> NamespaceRenaming:
     """Rename a namespace and move its pads along."""
     name, moved = await pads.rename_namespace(
-        call.principal.id, old_namespace, new_namespace, migrate=migrate_scratchpads
+        call.principal.id, old_namespace, new_namespace, migrate=migrate_scratchpads, session=call.session
     )
     return {"ok": True, "namespace": name, "migrated_count": moved}
 
