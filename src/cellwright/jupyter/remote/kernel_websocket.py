@@ -19,6 +19,7 @@ from cellwright.jupyter.kernels.channel import (
     ChannelClosed,
     KernelGone,
     Message,
+    NothingListens,
     TooLong,
     pack,
     unpack,
@@ -91,8 +92,9 @@ async def open_websocket(url: str, headers: Mapping[str, str]) -> WebsocketChann
     except InvalidStatus as error:
         raise _refusal(url, error.response.status_code) from error
     except (OSError, TimeoutError, InvalidHandshake) as error:
-        raise Unavailable(
-            f"no connection to the kernel at {_without_query(url)}: {error}", hint="Check that Jupyter is still running"
+        raise _failure(error)(
+            f"no connection to the kernel at {_without_query(url)}: {str(error) or type(error).__name__}",
+            hint="Check that Jupyter is still running",
         ) from error
     if connection.subprotocol != KERNEL_SUBPROTOCOL:
         await connection.close()
@@ -128,9 +130,13 @@ async def _loopback_socket(url: str) -> socket.socket | None:
             failure = error
         else:
             return new_socket
-    raise Unavailable(
+    raise _failure(failure)(
         f"nothing answers at {_without_query(url)}: {failure}", hint="Check that Jupyter is still running"
     ) from failure
+
+
+def _failure(error: Exception | None) -> type[Unavailable]:
+    return NothingListens if isinstance(error, ConnectionRefusedError) else Unavailable
 
 
 def _refusal(url: str, status: int) -> CellwrightError:

@@ -190,10 +190,11 @@ async def _bind(cells: CurrentCells, call: Call, path: NotebookPath, kernel_id: 
     connected = await cells.notebooks.connected(call)
     kernels = connected.found.jupyter.kernels
     session = await kernels.session_of(path)
+    if session is not None and session.kernel is not None and session.kernel.id == kernel_id:
+        return None
+    cells.notebooks.note_own_kernel(call, path)
     if session is None or session.kernel is None:
         await kernels.start_session(path, kernel_id=kernel_id)
-        return None
-    if session.kernel.id == kernel_id:
         return None
     await kernels.switch_kernel(session.id, kernel_id=kernel_id)
     await connected.kernels.note_shutdown(session.kernel.id)

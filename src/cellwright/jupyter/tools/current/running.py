@@ -12,7 +12,7 @@ from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
 from cellwright.jupyter.kernels.executions import CellJob, ExecutionView, call_cancelled
 from cellwright.jupyter.model import CellType
-from cellwright.jupyter.service import wait_seconds
+from cellwright.jupyter.service import runner_of, wait_seconds
 from cellwright.jupyter.tools.common import Insertion, Range, RunReport, run_report
 from cellwright.jupyter.tools.current.common import CellIndex, CurrentCells, NotebookName, run_reply
 from cellwright.jupyter.tools.current.streaming import watched
@@ -121,7 +121,8 @@ async def execute_ipython(
     session = await cells.notebooks.session(call, path)
     queue = await cells.notebooks.queue(call, session)
     # Not in the history: the numbers and `_` of the people in this notebook stay theirs.
-    execution = queue.submit(call.principal.id, [CellJob(lambda: code, store_history=False)])
+    job = CellJob(lambda: code, store_history=False)
+    execution = queue.submit(call.principal.id, [job], runner=runner_of(call, path))
     try:
         view = await execution.wait(timeout, call.report)
     except asyncio.CancelledError:
