@@ -8,5 +8,6 @@ PROMISES = {
     "nb:people": "get_nb_stat tells who is in which cell, where in it as far as that is known, and which of them are agents; an invented cursor harms nobody.",
     "nb:people:unknown": "get_nb_stat tells nobody from not known: where no documents are shared people is null, and nobody announced is called that.",
     "nb:people:strangers": "Edits of somebody who has not announced themselves are told by get_nb_stat for some minutes, until they do.",
+    "embedded:shared": "An embedded server stays, with its kernels, as long as one of the programs that use it is there, however the one ended that had started it; then nothing of it is left.",
     "jupyter:hangs": "A Jupyter that hangs keeps nobody waiting who looks at a notebook that is open, and the error says what was waited for.",
 }

@@ -132,6 +132,8 @@ class LiveNotebooks:
             await connected.kernels.close()
             await connected.rooms.close()
             await connected.found.jupyter.close()
+            if connected.found.share is not None:
+                connected.found.share.close()
 
     def _opened(self, server: FoundServer, call: Call) -> Connected:
         rooms = Rooms(server.jupyter.documents, self._collaborator(call), idle_seconds=self._idle_seconds)
@@ -216,8 +218,8 @@ class LiveNotebooks:
         for task in tuple(self._holders):
             task.cancel()
         await asyncio.gather(*self._holders, return_exceptions=True)
-        if self._connected is not None and self._connected.found.origin in ("embedded", "local"):
-            # These servers end with us, and lose changes that their own autosave has not written yet.
+        if self._connected is not None and self._connected.found.may_end_with_us:
+            # Such a server loses changes that its own autosave has not written yet.
             await self._connected.rooms.save_all()
         await self._disconnect()
         if self._embedded is not None:
