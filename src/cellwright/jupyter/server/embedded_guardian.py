@@ -1,8 +1,8 @@
 """A process between us and the embedded Jupyter server, which leaves nothing behind when either of them ends.
 
 Run as a script. It reads from its input what to start, and ends when that input ends, so that the server and its kernels end also
-when our process is killed; but not as long as another program uses the server. It writes the server's log to a file of bounded size, and ends kernels whose server died. Its own output
-is the server's, which announces there where it listens.
+when our process is killed; but not as long as another program uses the server. It writes the server's log to a file of bounded size,
+and ends kernels whose server died. Its own output is the server's, which announces there where it listens.
 """
 
 import contextlib
