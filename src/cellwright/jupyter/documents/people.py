@@ -130,11 +130,15 @@ class Strangers:
         self._edits: OrderedDict[str, StrangeEdit] = OrderedDict()
 
     def note(self, path: str, cells: frozenset[str], room: Room) -> None:
-        """Others have just changed these cells, by the update that the room took in last."""
+        """Others change these cells, by the update that the room takes in now."""
+        authors = room.incoming_authors
+        if authors is None:
+            # They changed without an event, and now it was noticed: nobody knows who did it.
+            return
         announced = _announced(room)
-        strangers = room.latest_authors - announced
+        strangers = authors - announced
         # An update that only deletes does not say who made it.
-        if strangers if room.latest_authors else announced <= {room.awareness.client_id}:
+        if strangers if authors else announced == {room.awareness.client_id}:
             self._edits[path] = StrangeEdit(self._clock(), strangers, tuple(sorted(cells))[:MOST_CELLS])
             self._edits.move_to_end(path)
         while len(self._edits) > MOST_DOCUMENTS:

@@ -101,8 +101,8 @@ class Room:
         self._roots = Roots(self.doc)
         self._waiting = WaitingTypes()
         self._received_bytes = 0
-        self.latest_authors: frozenset[int] = frozenset()
-        """The clients who wrote what the update has that came last."""
+        self.incoming_authors: frozenset[int] | None = None
+        """While an update of others is taken in: the clients who wrote what it has, as far as it says."""
         self._made = time.monotonic()
         self.size = 0
         """The bytes of all updates of the document: about as much as it takes in memory."""
@@ -310,7 +310,7 @@ class Room:
         for _ in update.check():
             await asyncio.sleep(0)
         state = self.doc.get_state()
-        self.latest_authors = update.authors
+        self.incoming_authors = update.authors
         if self._received_bytes:
             # The first update is the whole document, whatever the server itself lacks of it.
             self._waiting.add(update, state)
@@ -320,6 +320,7 @@ class Room:
             with self.doc.transaction(origin=REMOTE):
                 self.doc.apply_update(piece)
             self._roots.follow()
+        self.incoming_authors = None
         self.size += len(message)
         self._received_bytes += len(message)
         self._note_arrival(message)

@@ -91,8 +91,10 @@ async def open_websocket(url: str, headers: Mapping[str, str]) -> WebsocketChann
         )
     except InvalidStatus as error:
         raise _refusal(url, error.response.status_code) from error
+    except ConnectionRefusedError as error:
+        raise _nothing_listens(url) from error
     except (OSError, TimeoutError, InvalidHandshake) as error:
-        raise _failure(error)(
+        raise Unavailable(
             f"no connection to the kernel at {_without_query(url)}: {str(error) or type(error).__name__}",
             hint="Check that Jupyter is still running",
         ) from error
@@ -130,13 +132,15 @@ async def _loopback_socket(url: str) -> socket.socket | None:
             failure = error
         else:
             return new_socket
-    raise _failure(failure)(
+    if isinstance(failure, ConnectionRefusedError):
+        raise _nothing_listens(url) from failure
+    raise Unavailable(
         f"nothing answers at {_without_query(url)}: {failure}", hint="Check that Jupyter is still running"
     ) from failure
 
 
-def _failure(error: Exception | None) -> type[Unavailable]:
-    return NothingListens if isinstance(error, ConnectionRefusedError) else Unavailable
+def _nothing_listens(url: str) -> NothingListens:
+    return NothingListens(f"nothing listens at {_without_query(url)}", hint="Check that Jupyter is still running")
 
 
 def _refusal(url: str, status: int) -> CellwrightError:
