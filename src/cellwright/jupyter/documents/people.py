@@ -138,7 +138,7 @@ class Strangers:
         announced = _announced(room)
         strangers = authors - announced
         # An update that only deletes does not say who made it.
-        if strangers if authors else announced == {room.awareness.client_id}:
+        if strangers if authors else len(announced) == 1:
             self._edits[path] = StrangeEdit(self._clock(), strangers, tuple(sorted(cells))[:MOST_CELLS])
             self._edits.move_to_end(path)
         while len(self._edits) > MOST_DOCUMENTS:
