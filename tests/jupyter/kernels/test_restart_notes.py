@@ -1,9 +1,12 @@
 """Who is told that the kernel was restarted: those who did not ask for it, each of them once."""
 
+# pyright: reportPrivateUsage=false
+
 from collections.abc import AsyncGenerator
 
 import pytest
 
+from cellwright.jupyter.kernels.channel import Message
 from cellwright.jupyter.lives import WHAT_IS_LOST, Runner
 from jupyter_support import JupyterServer
 from kernel_support import Bench, bench_on
@@ -69,3 +72,25 @@ async def test_a_death_is_told_to_those_who_were_not_there(bench: Bench) -> None
     assert await notes(bench, "ada", "import os; os._exit(1)") == []
     assert await notes(bench, "ada") == []
     assert await notes(bench, "bob") == [DIED]
+
+
+@requirement("kernel:lost:own")
+@pytest.mark.parametrize("ending", ["restart", "death"])
+async def test_last_words_of_the_old_process_are_no_second_restart(bench: Bench, ending: str) -> None:
+    assert await notes(bench, "ada") == []
+    connection = bench.kernel.connection
+    old = connection.life.process
+    assert old is not None
+    if ending == "restart":
+        connection.note_restart(connection.restarts)
+    else:
+        connection._dispatch(message("status", connection.session_id, execution_state="restarting"))
+    for late in (message("shutdown_reply", old, restart=True), message("status", old, execution_state="idle")):
+        connection._dispatch(late)
+    assert (connection.restarts, connection.life.process) == (1, None)
+    connection._dispatch(message("status", "the new process", execution_state="starting"))
+    assert (connection.restarts, connection.life.process) == (1, "the new process")
+
+
+def message(kind: str, process: str, **content: object) -> Message:
+    return Message("iopub", {"msg_type": kind, "session": process}, content)

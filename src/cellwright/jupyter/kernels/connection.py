@@ -198,7 +198,7 @@ class KernelConnection:
         """
         if self.restarts == seen_before:
             # The last messages of the old process may still be on their way, and must not be taken for those of the new one.
-            self._old_identity, self._identity = self._identity, None
+            self._old_identity, self._identity = self._identity or self._old_identity, None
             self._note_death("was restarted")
 
     def note_shutdown(self) -> None:
