@@ -8,6 +8,7 @@ PROMISES = {
     "cells:use:kernel-shared": "Binding never ends a kernel that other notebooks run in, and an unknown kernel creates nothing.",
     "cells:unuse": "unuse_notebook lets go; the notebook chosen before is current again; the kernel runs on.",
     "cells:callers": "Callers who give different notebooks the same name never meet, by connection and by principal.",
+    "cells:callers:no-connection": "Clients of one token in the era without connections are told apart by their names; where that does not do and several notebooks are in use, a change or run that names none is refused, and what is read names its notebook.",
     "cells:callers:bounded": "What callers chose is bounded, and one principal's many connections push out nobody else's.",
     "cells:tables": "Tables are TSV whose cells hold any text and can be read back; structuredContent has the same rows.",
     "cells:list-notebook": "list_notebook shows all notebooks, the caller's first, with name, current and kernel, in pages.",

@@ -95,8 +95,18 @@ class Call:
 
     @property
     def session(self) -> str:
-        """The key of what is "current" for this caller: the connection if there is one, else the principal."""
-        return f"connection:{self.connection}" if self.connection else f"principal:{self.principal.id}"
+        """The key of what is "current" for this caller: the connection if there is one, else the principal and its client's name."""
+        if self.connection:
+            return f"connection:{self.connection}"
+        return f"principal:{self.principal.id}" + (f" client:{self.client}" if self.client else "")
+
+    @property
+    def may_be_another(self) -> bool:
+        """Whether earlier calls of this session may be those of another client, with the same token and name.
+
+        Over HTTP the era without connections does not tell them apart.
+        """
+        return self.connection is None and self.may_have_left
 
     async def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Report to the client how far this call is. Costs nothing if the client did not ask for that."""

@@ -1,6 +1,15 @@
 """Errors between us and a Jupyter server."""
 
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
 from cellwright.core.errors import CellwrightError, Conflict, InvalidArgument, LimitReached, NotFound, Unavailable
+
+ANSWER_SECONDS = 10.0
+"""For an answer that takes a server which is well no time."""
+
+T = TypeVar("T")
 
 
 class UnknownOutcome(CellwrightError):
@@ -23,6 +32,18 @@ class JupyterDenied(CellwrightError):
 
 class RoomLost(Unavailable):
     """The shared document's connection ended before anything was sent."""
+
+
+async def answered_soon(answer: Awaitable[T], about: str) -> T:
+    """The answer to a small question. Raises Unavailable if it does not come soon: the server hangs, or has too much to do."""
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            return await answer
+    except TimeoutError as error:
+        raise Unavailable(
+            f"Jupyter has not answered for {ANSWER_SECONDS:g} s about {about}",
+            hint="It hangs or is busy: try again, and if it stays, restart Jupyter",
+        ) from error
 
 
 def not_there(about: str, server: str) -> NotFound:

@@ -12,6 +12,7 @@ from cellwright.core.types import Call
 from cellwright.jupyter import sessions
 from cellwright.jupyter.connected import Connected
 from cellwright.jupyter.documents.open_document import DocumentChanged, OpenDocument
+from cellwright.jupyter.documents.people import Strangers
 from cellwright.jupyter.documents.presence import Collaborator
 from cellwright.jupyter.documents.rooms import Rooms
 from cellwright.jupyter.edits.proposals import Desk, Proposals
@@ -32,6 +33,7 @@ from cellwright.jupyter.kernels.holding import RunHolder
 from cellwright.jupyter.kernels.images import Pictures
 from cellwright.jupyter.kernels.live import LiveKernels
 from cellwright.jupyter.kernels.queue import KernelQueue
+from cellwright.jupyter.lives import KernelLife, LastRuns, Runner
 from cellwright.jupyter.model import FileKind, JsonObject, NewCell, RoomKind, SessionInfo
 from cellwright.jupyter.notebooks.meaning import CallersSight
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
@@ -77,6 +79,8 @@ class LiveNotebooks:
         read, `pool` is shared with other parts.
         """
         self.executions = Executions(clock)
+        self._last_runs = LastRuns()
+        self.strangers = Strangers()
         self.proposals = Proposals(clock, instance)
         self.pool = pool or WorkerPool()
         self.pictures = Pictures(self.pool)
@@ -132,14 +136,30 @@ class LiveNotebooks:
             await connected.kernels.close()
             await connected.rooms.close()
             await connected.found.jupyter.close()
+            if connected.found.share is not None:
+                connected.found.share.close()
 
     def _opened(self, server: FoundServer, call: Call) -> Connected:
         rooms = Rooms(server.jupyter.documents, self._collaborator(call), idle_seconds=self._idle_seconds)
         rooms.subscribe(self._changed)
+        rooms.subscribe(lambda change: self._note_stranger(rooms, change))
         embedded = self._embedded if server.origin == "embedded" else None
         last_words = embedded.last_words if embedded else str
-        kernels = LiveKernels(server.jupyter.kernels, self.executions, self._clock, last_words=last_words)
+        kernels = LiveKernels(
+            server.jupyter.kernels,
+            self.executions,
+            self._clock,
+            last_words=last_words,
+            last_runs=self._last_runs,
+        )
         return Connected(server, rooms, kernels)
+
+    def _note_stranger(self, rooms: Rooms, change: DocumentChanged) -> None:
+        if change.kind is not RoomKind.NOTEBOOK or change.ours:
+            return
+        document = rooms.open_notebook(NotebookPath(change.path))
+        if document is not None and document.room is not None:
+            self.strangers.note(change.path, change.cells, document.room)
 
     def _collaborator(self, call: Call) -> Collaborator:
         return Collaborator(name=self._agent_name or call.client or "Agent")
@@ -202,8 +222,8 @@ class LiveNotebooks:
         for task in tuple(self._holders):
             task.cancel()
         await asyncio.gather(*self._holders, return_exceptions=True)
-        if self._connected is not None and self._connected.found.origin in ("embedded", "local"):
-            # These servers end with us, and lose changes that their own autosave has not written yet.
+        if self._connected is not None and self._connected.found.may_end_with_us:
+            # Such a server loses changes that its own autosave has not written yet.
             await self._connected.rooms.save_all()
         await self._disconnect()
         if self._embedded is not None:
@@ -275,21 +295,36 @@ class LiveNotebooks:
         require_run(call)
         connected = await self.connected(call)
         async with self._changing_kernels.hold(path):
-            return await sessions.restart(connected, path, kernel_name, call.principal.id)
+            session = await sessions.restart(connected, path, kernel_name, runner_of(call, path))
+        self.note_own_kernel(call, path)
+        return session
 
     async def assign(self, call: Call, path: NotebookPath, kernel_name: str) -> SessionInfo:
         """Give the notebook another kernel, in its session if it has one, and write the choice into the notebook."""
         require_run(call)
         connected = await self.connected(call)
         async with self._changing_kernels.hold(path):
-            return await sessions.assign(connected, path, kernel_name)
+            session = await sessions.assign(connected, path, kernel_name)
+        self.note_own_kernel(call, path)
+        return session
 
     async def shut_down(self, call: Call, path: NotebookPath) -> sessions.EndedKernel | None:
         """End the notebook's kernel, with its variables and everything that runs in it; None if it has none."""
         require_run(call, "shutting down a kernel", "leave it to a person", needed=ENDING)
         connected = await self.connected(call)
         async with self._changing_kernels.hold(path):
-            return await sessions.shut_down(connected, path)
+            ended = await sessions.shut_down(connected, path)
+        if ended is not None:
+            self.note_own_kernel(call, path, ended.kernel.id)
+        return ended
+
+    def note_own_kernel(self, call: Call, path: NotebookPath, ended: str | None = None) -> None:
+        """The caller has ended or replaced the notebook's kernel, and needs not be told that it is new."""
+        self._last_runs.ended_by(runner_of(call, path), ended)
+
+    def lost_state(self, call: Call, path: NotebookPath, life: KernelLife | None) -> str:
+        """What to tell a caller who looks at the notebook, if its kernel is not that of their last run any more."""
+        return self._last_runs.looked(runner_of(call, path), life)
 
     async def cancel(self, call: Call, execution_id: str) -> ExecutionView:
         """Interrupt one of the caller's runs, or remove it from the queue."""
@@ -326,7 +361,11 @@ class LiveNotebooks:
         jobs = [holder.job(cell_id, queue) for cell_id in cell_ids]
         try:
             execution = queue.submit(
-                call.principal.id, jobs, checkpoint=Checkpoint(path.text, holder.save), keep_going=keep_going
+                call.principal.id,
+                jobs,
+                checkpoint=Checkpoint(path.text, holder.save),
+                keep_going=keep_going,
+                runner=runner_of(call, path),
             )
         except CellwrightError:
             await holder.close()
@@ -335,6 +374,11 @@ class LiveNotebooks:
         self._holders.add(task)
         task.add_done_callback(self._holders.discard)
         return execution
+
+
+def runner_of(call: Call, path: NotebookPath) -> Runner:
+    """Who runs the notebook's cells: the caller, each connection of a caller for itself."""
+    return Runner(f"{call.principal.id} {call.session}", path.text)
 
 
 def code_cells(notebook: LiveNotebook, ids: Sequence[str]) -> list[str]:

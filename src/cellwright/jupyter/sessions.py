@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cellwright.core.errors import Forbidden, Unavailable
 from cellwright.jupyter.connected import Connected
 from cellwright.jupyter.files.paths import NotebookPath
+from cellwright.jupyter.lives import Runner
 from cellwright.jupyter.model import KernelInfo, KernelSpec, SessionInfo
 from cellwright.jupyter.parsing import spec_named
 from cellwright.jupyter.port import JupyterKernels
@@ -41,7 +42,7 @@ async def _named_kernel(connected: Connected, path: NotebookPath) -> str | None:
     return name if any(spec.name == name for spec in await connected.found.jupyter.kernels.specs()) else None
 
 
-async def restart(connected: Connected, path: NotebookPath, kernel_name: str | None, caller_id: str) -> SessionInfo:
+async def restart(connected: Connected, path: NotebookPath, kernel_name: str | None, runner: Runner) -> SessionInfo:
     """Give the notebook a fresh kernel: restarted, or another one, or its first."""
     kernels = connected.found.jupyter.kernels
     session = await kernels.session_of(path)
@@ -52,7 +53,7 @@ async def restart(connected: Connected, path: NotebookPath, kernel_name: str | N
     queue = await connected.kernels.queue(session.kernel.id)
     seen_before = queue.kernel.restarts
     await kernels.restart(session.kernel.id)
-    queue.note_restart(seen_before, caller_id)
+    queue.note_restart(seen_before, runner)
     return session
 
 

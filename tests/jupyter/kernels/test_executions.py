@@ -15,6 +15,7 @@ from cellwright.jupyter.kernels.executions import CellJob, CellRunView, Checkpoi
 from cellwright.jupyter.kernels.live import LiveKernels
 from cellwright.jupyter.kernels.outputs import Displays
 from cellwright.jupyter.kernels.queue import MAX_WAITING
+from cellwright.jupyter.lives import Runner
 from cellwright.jupyter.model import KernelInfo
 from cellwright.jupyter.remote.kernels import RemoteKernels
 from cellwright.jupyter.remote.rest import Rest
@@ -288,7 +289,7 @@ async def test_the_first_run_after_a_restart_says_that_variables_are_gone(bench:
     await bench.kernel.restart()
     after = await bench.submit("print('x' in dir())").wait(30)
     assert text_of(after.cells[0]) == "False\n"
-    assert [note for note in after.notes if "restarted" in note]
+    assert [note for note in after.notes if "restarted it" in note]
     assert (await bench.submit("1").wait(30)).notes == ()
 
 
@@ -299,7 +300,7 @@ async def test_what_is_submitted_after_a_restart_runs_and_what_waited_before_doe
     await begun(running)
     seen = bench.kernel.connection.restarts
     await bench.kernel.restart()
-    bench.queue.note_restart(seen, "ada")
+    bench.queue.note_restart(seen, Runner("ada", bench.kernel.id))
     after = bench.submit("print('after')")
     view = await after.wait(30)
     assert (view.state, text_of(view.cells[0])) == (RunStatus.DONE, "after\n")
@@ -315,7 +316,7 @@ async def test_a_batch_is_not_continued_in_the_new_kernel(bench: Bench) -> None:
     second: list[str] = []
 
     def restart_is_confirmed() -> str:
-        bench.queue.note_restart(bench.kernel.connection.restarts, "ada")
+        bench.queue.note_restart(bench.kernel.connection.restarts, Runner("ada", bench.kernel.id))
         return "print('never')"
 
     jobs = [

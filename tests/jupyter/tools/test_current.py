@@ -5,6 +5,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -182,7 +183,13 @@ async def test_choosing_switching_and_letting_go(
         on_disk = json.loads((jupyter_server.root / second).read_text(encoding="utf-8"))["cells"]
         assert ["".join(cell["source"]) for cell in on_disk] == [""]
         assert made["cell_count"] == 1
-        await do("insert_cell", cell_index=0, cell_type="markdown", cell_source="kept")
+        new_cell = {"cell_index": 0, "cell_type": "markdown", "cell_source": "kept"}
+        if mode == "auto":
+            # Without a connection, it could be another client that has chosen the second.
+            refused = await do.error("insert_cell", **new_cell)
+            assert (refused["code"], second in refused["hint"]) == ("INVALID_ARGUMENT", True)
+            new_cell["notebook"] = two
+        await do("insert_cell", **new_cell)
         assert (await do.error("use_notebook", notebook_name="x", notebook_path=second, mode="create"))[
             "code"
         ] == "CONFLICT"
@@ -408,6 +415,58 @@ async def test_two_connections_of_one_token_have_each_their_own(agent: Any, note
 
         # Three at a time for each: what one token may have under way at once is bounded.
         await asyncio.gather(*(ask(do, path) for do, path in [*zip((one, two), paths, strict=True)] * 3))
+
+
+def insert(source: str, **more: Any) -> dict[str, Any]:
+    return {"cell_index": 0, "cell_type": "raw", "cell_source": source, **more}
+
+
+@requirement("cells:callers:no-connection")
+@pytest.mark.parametrize("names", [("mine", "mine"), ("x", "y")])
+async def test_two_clients_that_nothing_tells_apart_change_nothing_of_each_other(
+    agent: Any, notebook: Any, names: tuple[str, str]
+) -> None:
+    paths = [notebook(f"source {number}", name=f"n{number}") for number in range(2)]
+    async with agent("auto") as one, agent("auto") as two:
+        await one("use_notebook", notebook_name=names[0], notebook_path=paths[0])
+        await one("insert_cell", **insert("alone"))
+        await two("use_notebook", notebook_name=names[1], notebook_path=paths[1])
+        for tool, arguments in (
+            ("insert_cell", insert("lost")),
+            ("delete_cell", {"cell_index": 0}),
+            ("overwrite_cell_source", {"cell_index": 0, "cell_source": "lost"}),
+            ("execute_ipython", {"code": "1"}),
+            ("execute_cell_simple_timeout", {"cell_index": 0}),
+        ):
+            refused = await one.error(tool, **arguments)
+            assert refused["code"] == "INVALID_ARGUMENT"
+            assert "another client with your token may have chosen it" in refused["message"]
+            assert paths[1] in refused["hint"]
+        if names[0] == names[1]:
+            assert (await one.error("insert_cell", **insert("lost", notebook=names[0])))["code"] == "INVALID_ARGUMENT"
+            assert (await one.error("restart_notebook", notebook_name=names[0]))["code"] == "INVALID_ARGUMENT"
+        else:
+            assert (await one("insert_cell", **insert("by its name", notebook=names[0])))["path"] == paths[0]
+        assert (await one("insert_cell", **insert("by its path", notebook=paths[0])))["path"] == paths[0]
+        for tool in ("list_cells", "read_cells"):
+            result = await one.whole(tool)
+            assert paths[1] in blocks(result)[-1], "whose cells these are is said"
+        assert await one.sources(paths[1]) == ["source 1"]
+        for name in set(names):
+            await one("unuse_notebook", notebook_name=name)
+
+
+@requirement("cells:callers:no-connection")
+async def test_clients_of_other_names_are_told_apart_without_a_connection(
+    jupyter_server: JupyterServer, notebook: Any
+) -> None:
+    paths = [notebook(f"source {number}", name=f"n{number}") for number in range(2)]
+    async with engine(jupyter_server) as cells:
+        callers = [replace(call_of("ada"), client=name, may_have_left=True) for name in ("one", "two")]
+        for call, path in zip(callers, paths, strict=True):
+            await use_notebook(cells, call, "mine", path)
+        for call, path in zip(callers, paths, strict=True):
+            assert (await overwrite_cell_source(cells, call, 0, "changed")).data["path"] == path
 
 
 @requirement("cells:callers:bounded")

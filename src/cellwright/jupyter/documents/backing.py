@@ -11,7 +11,7 @@ from pycrdt import Map, MapEvent, Subscription
 
 from cellwright.core.errors import CellwrightError, NotFound, Unavailable
 from cellwright.jupyter.documents.room import Room, Saved
-from cellwright.jupyter.errors import UnknownOutcome
+from cellwright.jupyter.errors import UnknownOutcome, answered_soon
 from cellwright.jupyter.files.paths import DocPath
 from cellwright.jupyter.model import FileInfo, FileKind
 from cellwright.jupyter.port import Documents
@@ -109,7 +109,7 @@ class RoomBacking:
     async def refresh(self) -> None:
         self._check_name()
         if time.monotonic() - self._looked > TRUST_SECONDS:
-            info = await self._documents.stat(self._path)
+            info = await answered_soon(self._documents.stat(self._path), self._path.text)
             if info.kind is FileKind.DIRECTORY:
                 raise NotFound(f"{self._path} is a folder now", hint="list_documents shows what is in it")
             self._looked = time.monotonic()

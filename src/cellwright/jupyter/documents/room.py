@@ -101,6 +101,9 @@ class Room:
         self._roots = Roots(self.doc)
         self._waiting = WaitingTypes()
         self._received_bytes = 0
+        self.incoming_authors: frozenset[int] | None = None
+        """While an update of others is taken in: the clients who wrote what it has, as far as it says."""
+        self._made = time.monotonic()
         self.size = 0
         """The bytes of all updates of the document: about as much as it takes in memory."""
 
@@ -134,6 +137,11 @@ class Room:
         """False when the server takes our changes but has stopped passing them on (they still reach the file)."""
         silent = self._silent_since is not None and time.monotonic() - self._silent_since > ECHO_SECONDS
         return not (self._access.echoes and silent)
+
+    @property
+    def seconds_here(self) -> float:
+        """For how long we listen. Newcomers are told who is there when those next move, or say again that they are there."""
+        return time.monotonic() - self._made
 
     @property
     def settled(self) -> bool:
@@ -302,6 +310,7 @@ class Room:
         for _ in update.check():
             await asyncio.sleep(0)
         state = self.doc.get_state()
+        self.incoming_authors = update.authors
         if self._received_bytes:
             # The first update is the whole document, whatever the server itself lacks of it.
             self._waiting.add(update, state)
@@ -311,6 +320,7 @@ class Room:
             with self.doc.transaction(origin=REMOTE):
                 self.doc.apply_update(piece)
             self._roots.follow()
+        self.incoming_authors = None
         self.size += len(message)
         self._received_bytes += len(message)
         self._note_arrival(message)
@@ -374,9 +384,14 @@ def display_name(user: Mapping[str, object]) -> str:
 
 
 def _sticky(text: Text, offset: int) -> dict[str, Any]:
-    # A position that sticks to what follows panics at the end of the text.
-    position = StickyIndex.new(text, offset, Assoc.AFTER if offset < len(text) else Assoc.BEFORE)
-    return cast("dict[str, Any]", position.to_json())  # pyright: ignore[reportUnknownMemberType]
+    """A position as JupyterLab writes it, with the name of the text."""
+    # The position before everything in a text has no neighbour, so it names the text itself.
+    start = cast("dict[str, Any]", StickyIndex.new(text, 0, Assoc.BEFORE).to_json())  # pyright: ignore[reportUnknownMemberType]
+    whole = {"type": start.get("type"), "tname": start.get("tname"), "item": None, "assoc": 0}
+    if offset == len(text):
+        return whole
+    position = cast("dict[str, Any]", StickyIndex.new(text, offset, Assoc.AFTER).to_json())  # pyright: ignore[reportUnknownMemberType]
+    return {**whole, **position}
 
 
 def _cause(error: BaseException | None) -> BaseException | None:

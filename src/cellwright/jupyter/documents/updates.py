@@ -201,6 +201,11 @@ class IncomingUpdate(_Reader):
         self._has_gap = False
         self._deletions_at = 0
 
+    @property
+    def authors(self) -> frozenset[int]:
+        """The clients who wrote what it has, once it was checked. Who deleted something is not said."""
+        return frozenset(self._runs)
+
     def check(self) -> Iterator[None]:
         """Raise RefusedUpdate if it has too many parts or is nested too deeply. Every next() works for a few milliseconds."""
         harmless = len(self._data) < HARMLESS_BYTES

@@ -89,6 +89,7 @@ QUEUES: Mapping[str, tuple[Leave, ...]] = {
     "session_of": (READ_SESSIONS,),
     "queue": (USE_KERNELS,),
     "state_of": (),  # of a kernel that the caller was shown
+    "life_of": (),
     "note_shutdown": (),
     "leave": (),
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol, cast
 
-from cellwright.core.errors import NotFound
+from cellwright.core.errors import NotFound, Unavailable
 from cellwright.core.foreign_json import JsonBounds, parsed
 from cellwright.jupyter.kernels.long_stream import pieces
 
@@ -54,6 +54,10 @@ class ChannelClosed(Exception):
 
 class TooLong(ChannelClosed):
     """The channel ended because of a message that is too long to be received."""
+
+
+class NothingListens(Unavailable):
+    """Nothing listens at the server's address: it has ended, or is being started again."""
 
 
 class KernelGone(NotFound):

@@ -20,6 +20,7 @@ from cellwright.jupyter.kernels.channel import (
     KernelChannel,
     KernelGone,
     Message,
+    NothingListens,
     OpenChannel,
     TooLong,
     left_out,
@@ -35,7 +36,9 @@ from cellwright.jupyter.kernels.request import (
     kernel_died,
     kernel_gone,
     never_begun,
+    server_gone,
 )
+from cellwright.jupyter.lives import KernelLife
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +50,8 @@ NUDGE_EVERY = 0.5
 GUARD_EVERY = 2.0
 PROBE_SECONDS = 5.0
 RECONNECT_SECONDS = 60.0
+GONE_SECONDS = 10.0
+"""After which a server whose address nothing listens at is taken for gone."""
 RECONNECT_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
 REMEMBERED_RUNS = 64
 LONG_TEXT = 256 * 1024
@@ -72,6 +77,8 @@ class KernelConnection:
         """The last state that the kernel reported: idle, busy, starting, restarting, dead."""
         self.restarts = 0
         """How many restarts were noticed. If it grows, all variables are gone."""
+        self._ending = ""
+        """How the kernel's process before this one ended, if we noticed that."""
         self._open_channel = open_channel
         self._exists = exists
         self._busy = busy
@@ -80,6 +87,7 @@ class KernelConnection:
         self._channel: KernelChannel | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._recovering = False
+        self._cut_at: float | None = None
         self._requests: dict[str, Request] = {}
         self._finished: OrderedDict[str, OnMessage] = OrderedDict()
         self._opening = asyncio.Lock()
@@ -94,6 +102,16 @@ class KernelConnection:
     @property
     def connected(self) -> bool:
         return self._channel is not None
+
+    @property
+    def seconds_away(self) -> float:
+        """For how long the connection has been lost while code ran; 0 if it is not."""
+        return 0.0 if self._cut_at is None else asyncio.get_running_loop().time() - self._cut_at
+
+    @property
+    def life(self) -> KernelLife:
+        """The kernel's present life, by which it is told from itself before a restart."""
+        return KernelLife(self.kernel_id, self.session_id, self.restarts, self._identity, self._ending)
 
     @property
     def answers(self) -> bool:
@@ -180,7 +198,7 @@ class KernelConnection:
         """
         if self.restarts == seen_before:
             # The last messages of the old process may still be on their way, and must not be taken for those of the new one.
-            self._old_identity, self._identity = self._identity, None
+            self._old_identity, self._identity = self._identity or self._old_identity, None
             self._note_death("was restarted")
 
     def note_shutdown(self) -> None:
@@ -327,6 +345,7 @@ class KernelConnection:
                 )
         if running and not self._recovering:
             self._recovering = True
+            self._cut_at = asyncio.get_running_loop().time()
             self._spawn(self._recover())
 
     def _drop_channel(self) -> None:
@@ -343,7 +362,7 @@ class KernelConnection:
         self._note_identity(message)
         if message.type == "status":
             self._note_state(message)
-        elif message.channel == "iopub" and message.type == "shutdown_reply" and message.content.get("restart"):
+        elif self._announces_restart(message):
             # The old process ends. Wait for the new one before sending code: until then nobody may listen to its output.
             self.note_restart(self.restarts)
         request = self._requests.get(message.parent_id)
@@ -352,6 +371,11 @@ class KernelConnection:
         elif message.channel == "iopub" and message.type != "status" and message.parent_id in self._finished:
             # Not called from here, because an exception must not end the reading for all others.
             asyncio.get_running_loop().call_soon(self._finished[message.parent_id], message)
+
+    def _announces_restart(self, message: Message) -> bool:
+        """Whether the process says that it ends for a restart of which we do not know yet."""
+        told = message.channel == "iopub" and message.type == "shutdown_reply" and message.content.get("restart")
+        return bool(told) and message.header.get("session") != self._old_identity
 
     def _note_identity(self, message: Message) -> None:
         """Notice a new process. A kernel signs its messages with a session of its own, and a restart by anybody changes it."""
@@ -367,7 +391,7 @@ class KernelConnection:
     def _note_state(self, message: Message) -> None:
         state = str(message.content.get("execution_state", ""))
         if state in ("restarting", "dead"):
-            self._identity = None
+            self._old_identity, self._identity = self._identity or self._old_identity, None
             self._note_death("died")
             self._drop_channel()
         elif state == "starting" and self._identity is None and self._answers:
@@ -379,6 +403,7 @@ class KernelConnection:
     def _note_death(self, event: str, spare: str = "") -> None:
         """Fail the requests that ended with the old process. `spare` is the id of one that the new process answers."""
         self.restarts += 1
+        self._ending = event
         self._answers = False
         self._starts_anew = True
         self._finished.clear()
@@ -454,6 +479,7 @@ class KernelConnection:
             return
         finally:
             self._recovering = False
+            self._cut_at = None
         error = ReplyLost(
             f"the connection to kernel {self.kernel_id} was cut while this ran, and its result was lost",
             hint="The code has ended; look at its variables before you run it again",
@@ -467,6 +493,9 @@ class KernelConnection:
                 return await self.ready()
             except KernelGone:
                 raise
+            except NothingListens as error:
+                if self.seconds_away > GONE_SECONDS or self._closed:
+                    raise server_gone(self.kernel_id, GONE_SECONDS) from error
             except CellwrightError:
                 if asyncio.get_running_loop().time() > deadline or self._closed:
                     raise

@@ -14,6 +14,7 @@ from cellwright.core.weight import weight
 from cellwright.jupyter.kernels.channel import Message
 from cellwright.jupyter.kernels.output_log import RESULT_LIMITS, Allowance, LogPosition, Omitted, OutputNews
 from cellwright.jupyter.kernels.outputs import Displays, MemoryOutputs
+from cellwright.jupyter.lives import Runner
 from cellwright.notebook.outputs import Output
 from cellwright.notebook.run import RunStatus
 
@@ -117,6 +118,8 @@ class ExecutionView:
     """Of all cells, also of those without anything new."""
     cursor: Callable[[], str] = field(repr=False, compare=False)
     """Makes a cursor for this moment, with which a later view has only what is new since."""
+    doubt: str = ""
+    """Why it is not known whether it still runs; empty if that is known."""
 
     @property
     def failed(self) -> bool:
@@ -186,9 +189,11 @@ class Execution:
         checkpoint: Checkpoint | None = None,
         generation: int = 0,
         keep_going: bool = False,
+        runner: Runner | None = None,
     ) -> None:
         self.id = f"exec_{secrets.token_hex(8)}"
         self.principal_id = principal_id
+        self.runner = runner or Runner(principal_id, kernel_id)
         self.kernel_id = kernel_id
         self.created = created
         self.checkpoint = checkpoint
@@ -197,6 +202,8 @@ class Execution:
         self.keep_going = keep_going
         self.notes: list[str] = []
         self.cancelled = False
+        self.doubt: Callable[[], str] = str
+        """Says why it is not known whether the code still runs."""
         allowance = Allowance.of(RESULT_LIMITS)
         self.cells = tuple(CellRun(job, displays, allowance) for job in jobs)
         self._over = asyncio.Event()
@@ -245,6 +252,7 @@ class Execution:
             pairs = zip(self.cells, self._positions_at(since), strict=True)
             cells = [view for cell, position in pairs if (view := cell.news(position)) is not None]
         positions = tuple(cell.position() for cell in self.cells)
+        doubt = "" if self.ended else self.doubt()
         return ExecutionView(
             self.id,
             self.kernel_id,
@@ -253,9 +261,10 @@ class Execution:
             self.created,
             min((cell.started for cell in self.cells if cell.started), default=None),
             self.ended_at,
-            tuple(self.notes),
+            (*self.notes, doubt) if doubt else tuple(self.notes),
             tuple(cell.state for cell in self.cells),
             lambda: self._remember(positions),
+            doubt,
         )
 
     def _remember(self, positions: tuple[CellPosition, ...]) -> str:

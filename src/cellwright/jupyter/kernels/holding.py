@@ -42,8 +42,9 @@ class RunHolder:
 
     def job(self, cell_id: str, queue: KernelQueue) -> CellJob:
         def cell() -> Map[object] | None:
+            view = self._opened().view
             try:
-                return self._opened().view.shared_cell(cell_id)
+                return view.shared_cell(cell_id)
             except CellwrightError:
                 return None
 

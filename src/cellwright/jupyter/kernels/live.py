@@ -13,6 +13,7 @@ from cellwright.jupyter.kernels.connection import KernelConnection
 from cellwright.jupyter.kernels.executions import Clock, Executions
 from cellwright.jupyter.kernels.queue import KernelQueue
 from cellwright.jupyter.kernels.request import not_started
+from cellwright.jupyter.lives import KernelLife, LastRuns
 from cellwright.jupyter.model import KernelInfo, SessionInfo
 from cellwright.jupyter.port import JupyterKernels
 
@@ -46,10 +47,12 @@ class LiveKernels:
         idle: float = IDLE_SECONDS,
         *,
         last_words: Callable[[], str] = str,
+        last_runs: LastRuns | None = None,
     ) -> None:
-        """`last_words` returns why a kernel did not start, as far as that is known."""
+        """`last_words` returns why a kernel did not start, as far as that is known. `last_runs` outlives the server."""
         self._kernels = kernels
         self._last_words = last_words
+        self._last_runs = last_runs or LastRuns()
         self._executions = executions
         self._clock = clock
         self._idle = idle
@@ -98,6 +101,11 @@ class LiveKernels:
         trusted = reported in HEARD_STATES and kernel.state in (*HEARD_STATES, "starting", "unknown")
         return reported if trusted else kernel.state
 
+    def life_of(self, kernel: KernelInfo) -> KernelLife:
+        """The kernel's present life, as far as we know it without asking the kernel."""
+        entry = self._entries.get(kernel.id)
+        return KernelLife(kernel.id) if entry is None else entry.queue.kernel.life
+
     async def note_shutdown(self, kernel_id: str) -> None:
         """The server has shut this kernel down: end the runs in it, and forget it."""
         entry = self._entries.get(kernel_id)
@@ -134,7 +142,13 @@ class LiveKernels:
             return await self._open_channel(kernel_id, session_id, exists)
 
         connection = KernelConnection(kernel_id, open_channel, session_id, exists=exists, busy=busy)
-        return KernelQueue(connection, lambda: self._kernels.interrupt(kernel_id), self._executions, self._clock)
+        return KernelQueue(
+            connection,
+            lambda: self._kernels.interrupt(kernel_id),
+            self._executions,
+            self._clock,
+            last_runs=self._last_runs,
+        )
 
     async def _open_channel(
         self, kernel_id: str, session_id: str, exists: Callable[[], Awaitable[bool]]

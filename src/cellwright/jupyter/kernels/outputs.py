@@ -18,6 +18,7 @@ from typing import Any, Protocol, cast
 
 from pycrdt import Array, Doc, Map, Text, Transaction
 
+from cellwright.core.errors import CellwrightError
 from cellwright.jupyter.kernels.channel import JsonObject, Message
 from cellwright.jupyter.kernels.output_log import (
     DOCUMENT_LIMITS,
@@ -147,7 +148,7 @@ class OutputWriter:
     """Writes one run into a code cell of a shared document as its messages come.
 
     `cell` looks up the cell's Map each time, because the document may be replaced after a lost connection. It returns None when the
-    cell is gone.
+    cell is gone, and raises a CellwrightError while the document is not open.
     """
 
     def __init__(
@@ -200,8 +201,7 @@ class OutputWriter:
         self._set_state("idle")
 
     def begin(self) -> None:
-        cell = self._cell()
-        self._missing = cell is None
+        cell = self._shared_cell()
         if cell is None:
             return
         self._document = weakref.ref(_document(cell))
@@ -247,8 +247,7 @@ class OutputWriter:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        cell = self._cell()
-        self._missing = cell is None
+        cell = self._shared_cell()
         if cell is None or self._superseded or not self._is_ours(cell):
             return
         transactions, characters = self._mirror(cell)
@@ -259,6 +258,15 @@ class OutputWriter:
             with self._transaction(cell):
                 cell["execution_count"] = self._final_count
                 cell["execution_state"] = "idle"
+
+    def _shared_cell(self) -> Map[Any] | None:
+        """The cell, if it is there; None also while the document is not open, which says nothing about the cell."""
+        try:
+            cell = self._cell()
+        except CellwrightError:
+            return None
+        self._missing = cell is None
+        return cell
 
     def _schedule(self) -> None:
         if self._timer is not None or self._superseded:
@@ -353,7 +361,7 @@ class OutputWriter:
         return bool(change.removed) + bool(change.added), len(change.added)
 
     def _set_state(self, state: str) -> None:
-        cell = self._cell()
+        cell = self._shared_cell()
         if cell is not None:
             with self._transaction(cell):
                 cell["execution_state"] = state

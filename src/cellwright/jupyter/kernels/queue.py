@@ -28,6 +28,7 @@ from cellwright.jupyter.kernels.output_log import TRACEBACK_CHARACTERS
 from cellwright.jupyter.kernels.output_values import bounded_error
 from cellwright.jupyter.kernels.outputs import Displays, deliver
 from cellwright.jupyter.kernels.request import ExecuteReply, KernelDied
+from cellwright.jupyter.lives import LastRuns, Runner
 from cellwright.notebook.run import RunStatus
 
 logger = logging.getLogger(__name__)
@@ -45,8 +46,18 @@ RESTARTED = "the kernel was restarted before its turn, and its variables are los
 class KernelQueue:
     """Runs executions in one kernel. The kernel's own queue stays empty, so that an execution can stop at its first error."""
 
-    def __init__(self, kernel: KernelConnection, interrupt: Interrupt, executions: Executions, clock: Clock) -> None:
+    def __init__(
+        self,
+        kernel: KernelConnection,
+        interrupt: Interrupt,
+        executions: Executions,
+        clock: Clock,
+        *,
+        last_runs: LastRuns | None = None,
+    ) -> None:
+        """`last_runs` is shared with the queues of other kernels."""
         self.kernel = kernel
+        self._last_runs = last_runs or LastRuns()
         self._interrupt = interrupt
         self._executions = executions
         self._clock = clock
@@ -57,9 +68,6 @@ class KernelQueue:
         self._tasks: set[asyncio.Task[None]] = set()
         self._interrupting = asyncio.Lock()
         self._python = KnownPython(kernel)
-        self._known_restarts = kernel.restarts
-        self._restarts_known_to: dict[str, int] = {}
-        """For each principal that ran something here: how many restarts it has been told of or requested itself."""
         self._generation = 0
         self._saves = _Saves()
         self._latest: WeakValueDictionary[str, CellRun] = WeakValueDictionary()
@@ -88,10 +96,12 @@ class KernelQueue:
         checkpoint: Checkpoint | None = None,
         *,
         keep_going: bool = False,
+        runner: Runner | None = None,
     ) -> Execution:
         """Queue cells to run. `checkpoint` saves every few seconds while they run, and once a moment after.
 
-        With `keep_going` the next cell runs even if one raised, but not after the kernel died or was interrupted.
+        With `keep_going` the next cell runs even if one raised, but not after the kernel died or was interrupted. `runner` is told if
+        the kernel is new since their last run; without one, the principal is.
         """
         if len(self._waiting) >= MAX_WAITING:
             raise LimitReached(
@@ -108,8 +118,10 @@ class KernelQueue:
             checkpoint=checkpoint,
             generation=self._generation,
             keep_going=keep_going,
+            runner=runner,
         )
         execution.stops_with(lambda: self._stop(execution))
+        execution.doubt = self._doubt
         # If nothing else runs, the first cell begins at once, and is shown as running by that.
         waiting = execution.cells[0 if self.busy or not self.kernel.answers else 1 :]
         self._executions.add(execution)
@@ -120,15 +132,15 @@ class KernelQueue:
         self._ensure_worker()
         return execution
 
-    def note_restart(self, seen_before: int, principal_id: str) -> None:
-        """The server has restarted the kernel for this principal. `seen_before` is the kernel's `restarts` before that.
+    def note_restart(self, seen_before: int, runner: Runner) -> None:
+        """The server has restarted the kernel for this runner. `seen_before` is the kernel's `restarts` before that.
 
         Executions submitted before now relied on the old variables, and are not run.
         """
         self._generation += 1
         self._drop_waiting(RESTARTED, self._generation - 1)
         self.kernel.note_restart(seen_before)
-        self._restarts_known_to[principal_id] = self.kernel.restarts
+        self._last_runs.ended_by(runner, self.kernel.kernel_id)
 
     async def note_shutdown(self) -> None:
         """The server has shut the kernel down: end everything that ran or waited here, and wait for that."""
@@ -251,17 +263,16 @@ class KernelQueue:
     def _note_start(self, execution: Execution, cell: CellRun) -> None:
         cell.state = RunStatus.RUNNING
         cell.started = self._clock()
-        self._tell_of_restart(execution)
+        if lost := self._last_runs.ran(execution.runner, self.kernel.life):
+            execution.notes.append(lost)
         if execution.cancelled:
             self._spawn(self._stop_late(execution))
 
-    def _tell_of_restart(self, execution: Execution) -> None:
-        """Add a note that the variables are gone, unless the caller knows that already."""
-        restarts, principal = self.kernel.restarts, execution.principal_id
-        if restarts != self._restarts_known_to.get(principal, self._known_restarts):
-            last_run = "your last run" if principal in self._restarts_known_to else "the last run"
-            execution.notes.append(f"The kernel was restarted since {last_run} here: earlier variables are gone")
-        self._known_restarts = self._restarts_known_to[principal] = restarts
+    def _doubt(self) -> str:
+        seconds = self.kernel.seconds_away
+        if not seconds:
+            return ""
+        return f"The connection to Jupyter was lost {seconds:.0f} s ago: whether this still runs is not known"
 
     async def _explain(self, cell: CellRun) -> None:
         """Add a hint to the error, if there is a remedy for it."""
@@ -304,7 +315,7 @@ class KernelQueue:
         cell.error = RunError(error.code, error.message, hint=error.hint)
         if isinstance(error, KernelDied | KernelGone):
             cell.state = RunStatus.DIED
-            self._known_restarts = self._restarts_known_to[execution.principal_id] = self.kernel.restarts
+            self._last_runs.ended_by(execution.runner)
             # Executions submitted after a restart that we were told of wait for the new kernel, not for this one.
             self._drop_waiting("the kernel died before its turn, and its variables are lost", execution.generation)
         else:

@@ -154,6 +154,14 @@ def kernel_gone(kernel_id: str) -> KernelGone:
     )
 
 
+def server_gone(kernel_id: str, seconds: float) -> Unavailable:
+    return Unavailable(
+        f"the Jupyter server of kernel {kernel_id} is gone: nothing has listened at its address for {seconds:g} s; "
+        "what became of this run is not known",
+        hint="Check that Jupyter runs; a kernel ends with its server, so run the cells that make the variables again",
+    )
+
+
 def execute_reply(reply: Message, *, incomplete: bool) -> ExecuteReply:
     content = reply.content
     status = str(content.get("status", "error"))

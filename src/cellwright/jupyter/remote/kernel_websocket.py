@@ -19,6 +19,7 @@ from cellwright.jupyter.kernels.channel import (
     ChannelClosed,
     KernelGone,
     Message,
+    NothingListens,
     TooLong,
     pack,
     unpack,
@@ -90,9 +91,12 @@ async def open_websocket(url: str, headers: Mapping[str, str]) -> WebsocketChann
         )
     except InvalidStatus as error:
         raise _refusal(url, error.response.status_code) from error
+    except ConnectionRefusedError as error:
+        raise _nothing_listens(url) from error
     except (OSError, TimeoutError, InvalidHandshake) as error:
         raise Unavailable(
-            f"no connection to the kernel at {_without_query(url)}: {error}", hint="Check that Jupyter is still running"
+            f"no connection to the kernel at {_without_query(url)}: {str(error) or type(error).__name__}",
+            hint="Check that Jupyter is still running",
         ) from error
     if connection.subprotocol != KERNEL_SUBPROTOCOL:
         await connection.close()
@@ -128,9 +132,15 @@ async def _loopback_socket(url: str) -> socket.socket | None:
             failure = error
         else:
             return new_socket
+    if isinstance(failure, ConnectionRefusedError):
+        raise _nothing_listens(url) from failure
     raise Unavailable(
         f"nothing answers at {_without_query(url)}: {failure}", hint="Check that Jupyter is still running"
     ) from failure
+
+
+def _nothing_listens(url: str) -> NothingListens:
+    return NothingListens(f"nothing listens at {_without_query(url)}", hint="Check that Jupyter is still running")
 
 
 def _refusal(url: str, status: int) -> CellwrightError:

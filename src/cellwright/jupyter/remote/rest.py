@@ -159,11 +159,11 @@ class Rest:
                     await response.aclose()
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol) as error:
             raise Unavailable(
-                f"no Jupyter server answers at {url}: {error or type(error).__name__}",
+                f"no Jupyter server answers at {url}: {str(error) or type(error).__name__}",
                 hint="Check that Jupyter runs there, and the address given with --jupyter-url",
             ) from error
         except (httpx2.TransportError, TimeoutError) as error:
-            message = f"{url} did not finish its answer about {about}: {error or type(error).__name__}"
+            message = f"{url} did not finish its answer about {about}: {str(error) or type(error).__name__}"
             if request.method in _SAFE:
                 raise Unavailable(message, hint="Try again") from error
             raise UnknownOutcome(message, hint="Look whether it happened before you try again") from error

@@ -8,8 +8,9 @@ from pathlib import Path
 from cellwright.core.types import Secret
 from cellwright.jupyter.port import Jupyter
 from cellwright.jupyter.server.address import JupyterAddress
-from cellwright.jupyter.server.discovery import accepts_token, root_of, running_servers, server_holding
+from cellwright.jupyter.server.discovery import LocalServer, accepts_token, root_of, running_servers, server_holding
 from cellwright.jupyter.server.embedded import EmbeddedJupyter
+from cellwright.jupyter.server.sharing import Share, runtime_file, share
 from cellwright.system import machine
 
 
@@ -28,6 +29,12 @@ class FoundServer:
     """The server's process, if it is on this machine and we do not start it ourselves."""
     root: Path | None = None
     """The folder that the server shows, if it is on this machine."""
+    share: Share | None = None
+    """Our part in a server that another program has started for itself: it stays for us."""
+
+    @property
+    def may_end_with_us(self) -> bool:
+        return self.origin in ("embedded", "local") or self.share is not None
 
     @property
     def has_ended(self) -> bool:
@@ -60,13 +67,22 @@ def to_found_or_embedded(root: Path, runtime_dir: Path, embedded: EmbeddedJupyte
     """Use a running server that serves this folder and lets us in; otherwise start one."""
     workspace = root.resolve()
 
+    async def find() -> tuple[LocalServer | None, Share | None]:
+        while True:
+            server = await server_holding(workspace, running_servers(runtime_dir), accepts_token)
+            ours = share(runtime_dir, server.pid) if server is not None else None
+            if server is None or ours is None or runtime_file(runtime_dir, server.pid).exists():
+                return server, ours
+            # It was withdrawn meanwhile, and is about to end.
+            ours.close()
+
     async def connect() -> FoundServer:
-        server = await server_holding(workspace, running_servers(runtime_dir), accepts_token)
+        server, ours = await find()
         if server is None:
             server = await embedded.server()
             return FoundServer(_remote(server.address), "embedded", token=server.token, root=server.root)
         relative = workspace.relative_to(server.root).as_posix()
         folder = "" if relative == "." else relative
-        return FoundServer(_remote(server.address), "found", folder, server.token, server.pid, server.root)
+        return FoundServer(_remote(server.address), "found", folder, server.token, server.pid, server.root, ours)
 
     return connect

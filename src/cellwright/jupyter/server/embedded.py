@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from cellwright.core.types import Secret
 from cellwright.jupyter.server.discovery import LocalServer, local_client, runtime_dir
 from cellwright.jupyter.server.embedded_server import ANNOUNCEMENT
 from cellwright.jupyter.server.environments import Choice, Interpreter, choose
+from cellwright.jupyter.server.sharing import is_used, users_folder
 from cellwright.system import machine
 from cellwright.system.files import private_folder, why_not_writable
 from cellwright.system.trees import end_tree
@@ -30,6 +32,7 @@ from cellwright.system.trees import end_tree
 HERE = Path(__file__).parent
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
+LOOK_SECONDS = 0.5
 HEALTH_EVERY = 0.05
 HEALTH_SECONDS = 5.0
 PORT_RETRIES = 50
@@ -66,6 +69,8 @@ class EmbeddedFailed(Unavailable):
 class _Child:
     process: subprocess.Popen[bytes]
     server: LocalServer
+    users: Path
+    """Where other programs say that they use the server."""
 
 
 class EmbeddedJupyter:
@@ -113,14 +118,14 @@ class EmbeddedJupyter:
             return running
 
     async def stop(self) -> None:
-        """End the server and its kernels. A later `server()` starts a new one."""
+        """End the server and its kernels, unless another program uses it. A later `server()` starts a new one."""
         async with self._starting:
             await self._end_child()
 
     async def _end_child(self) -> None:
         child, self._child = self._child, None
         if child is not None:
-            await asyncio.to_thread(_end, child.process)
+            await asyncio.to_thread(_end, child.process, child.users)
 
     async def _start(self) -> _Child:
         require_installed()
@@ -136,7 +141,7 @@ class EmbeddedJupyter:
             on_failure.push_async_callback(asyncio.to_thread, _end, process)
             server = await self._wait_until_up(process)
             on_failure.pop_all()
-        return _Child(process, server)
+        return _Child(process, server, users_folder(runtime_dir(_environment(self._state_dir)), server.pid))
 
     async def _wait_until_up(self, process: subprocess.Popen[bytes]) -> LocalServer:
         try:
@@ -286,8 +291,8 @@ def _read_announcement(process: subprocess.Popen[bytes]) -> bytes:
     return b""
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Let the guardian end everything. If it does not, end it and all processes below it."""
+def _end(process: subprocess.Popen[bytes], users: Path | None = None) -> None:
+    """Let the guardian end everything. If it does not, end it and all processes below it; but not if other programs use the server."""
     assert process.stdin is not None
     assert process.stdout is not None
     # Windows has other names for a broken pipe.
@@ -297,10 +302,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.stdin.flush()
     with contextlib.suppress(OSError):
         process.stdin.close()
-    try:
-        process.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        end_tree(process.pid, STOP_SECONDS)
-        process.wait(STOP_SECONDS)
+    deadline = time.monotonic() + STOP_SECONDS
+    while process.poll() is None and not (users is not None and is_used(users)):
+        if time.monotonic() > deadline:
+            end_tree(process.pid, STOP_SECONDS)
+            process.wait(STOP_SECONDS)
+            break
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(LOOK_SECONDS)
     # Not before: a thread may still be waiting to read from it.
     process.stdout.close()

@@ -1,8 +1,8 @@
 """A process between us and the embedded Jupyter server, which leaves nothing behind when either of them ends.
 
 Run as a script. It reads from its input what to start, and ends when that input ends, so that the server and its kernels end also
-when our process is killed. It writes the server's log to a file of bounded size, and ends kernels whose server died. Its own output
-is the server's, which announces there where it listens.
+when our process is killed; but not as long as another program uses the server. It writes the server's log to a file of bounded size,
+and ends kernels whose server died. Its own output is the server's, which announces there where it listens.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from cellwright.jupyter.server.sharing import is_used, open_for_others, runtime_file
 from cellwright.system import machine
 from cellwright.system.folders import home_folder, jupyter_runtime_folder
 from cellwright.system.pipes import EndOfPipe, read_line
@@ -56,25 +57,58 @@ def start_server(order: dict[str, Any]) -> subprocess.Popen[bytes]:
     return server
 
 
+class Ending:
+    """Why the server should end: it was told to, or whoever started it has left."""
+
+    def __init__(self) -> None:
+        self.told = threading.Event()
+        self.left = threading.Event()
+
+    def tell(self) -> None:
+        self.told.set()
+        self.left.set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for what comes next."""
+        (self.told if self.left.is_set() else self.left).wait(seconds)
+
+
 def watch(
-    server: subprocess.Popen[bytes], stopping: threading.Event, parent_lives: Callable[[], bool], below: Descendants
+    server: subprocess.Popen[bytes], ending: Ending, parent_lives: Callable[[], bool], below: Descendants, users: Path
 ) -> None:
-    """Wait until the server has ended, or nobody needs it any more."""
-    owner = EndOfPipe(0, stopping)
-    while server.poll() is None and not stopping.wait(POLL_SECONDS) and parent_lives():
+    """Wait until the server has ended, or nobody needs it any more: neither its owner nor another program."""
+    owner = EndOfPipe(0, ending.left)
+    outlived = False
+    while server.poll() is None and not ending.told.is_set():
+        if ending.left.is_set() or not parent_lives():
+            if not is_wanted(server.pid, users):
+                break
+            outlived = True
         below.look()
+        ending.wait(POLL_SECONDS)
     withdraw(server.pid)
-    if owner.is_silent_end:
-        # We ended without a goodbye: the last changes are still on their way to disk.
+    if owner.is_silent_end or outlived:
+        # The last program ended without a goodbye: its last changes are still on their way to disk.
         with contextlib.suppress(subprocess.TimeoutExpired):
             server.wait(AUTOSAVE_SECONDS)
 
 
+def is_wanted(pid: int, users: Path) -> bool:
+    """Whether another program uses the server. Once none does, it is withdrawn, and they are looked for again."""
+    if is_used(users):
+        return True
+    withdraw(pid)
+    return is_used(users)
+
+
+def runtime_folder() -> Path:
+    return jupyter_runtime_folder(os.environ, home_folder(), sys.platform)
+
+
 def withdraw(pid: int) -> None:
     """Remove the server's runtime file, so that nobody finds a server that is about to end."""
-    folder = jupyter_runtime_folder(os.environ, home_folder(), sys.platform)
     with contextlib.suppress(OSError):
-        (folder / f"jpserver-{pid}.json").unlink(missing_ok=True)
+        runtime_file(runtime_folder(), pid).unlink(missing_ok=True)
 
 
 def stop(server: subprocess.Popen[bytes], below: Descendants) -> None:
@@ -89,17 +123,19 @@ def stop(server: subprocess.Popen[bytes], below: Descendants) -> None:
 
 
 def main() -> None:
-    stopping = threading.Event()
+    ending = Ending()
     parent_lives = machine.parent_watch()
-    machine.on_stop(stopping.set)
+    machine.on_stop(ending.tell)
     below = Descendants(held=machine.hold_descendants())
     order = json.loads(read_line(0))
     server = start_server(order)
+    users = open_for_others(runtime_folder(), server.pid)
     try:
-        watch(server, stopping, parent_lives, below)
+        watch(server, ending, parent_lives, below, users)
     finally:
         stop(server, below)
-        shutil.rmtree(order["private"], ignore_errors=True)
+        for folder in (users, order["private"]):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -203,7 +203,8 @@ async def run_report(
     if not view.state.ended:
         report["cursor"] = view.cursor()
         rest = f"get_execution('{view.id}', since='{report['cursor']}')"
-        report["next"] = f"still running: {rest} has what comes, cancel_execution stops it"
+        state = "not known whether it still runs" if view.doubt else "still running"
+        report["next"] = f"{state}: {rest} has what comes, cancel_execution stops it"
     return Reply(report, content_of(pictures), failed=view.failed)
 
 

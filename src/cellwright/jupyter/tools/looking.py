@@ -9,8 +9,12 @@ from typing_extensions import TypedDict
 from cellwright.core.errors import Forbidden
 from cellwright.core.text.clean import clean
 from cellwright.core.types import Call
+from cellwright.jupyter.documents.open_document import OpenDocument
+from cellwright.jupyter.documents.people import Present, others_in
+from cellwright.jupyter.errors import answered_soon
 from cellwright.jupyter.files.paths import DocPath, NotebookPath, folder_path, path_from_url
 from cellwright.jupyter.model import FileInfo, FileKind, FoundFile, FoundFiles, KernelSpec
+from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.service import Connected, LiveNotebooks
 from cellwright.jupyter.tools.common import ListAge, Path, first_of, how_old, incomplete_note
@@ -154,18 +158,33 @@ class KernelState(TypedDict):
 
 
 class NotebookKernel(TypedDict):
-    """The notebook's kernel, None if it has none. A note says if the caller may not know."""
+    """The notebook's kernel, None if it has none. A note says if the caller may not know, or that it is new since their last run."""
 
     kernel: KernelState | None
     kernel_note: NotRequired[str]
 
 
-class NotebookStat(NotebookKernel):
+class PersonThere(TypedDict):
+    """Somebody in the notebook. What is not known of them is left out."""
+
+    name: str
+    cell: NotRequired[str]
+    index: NotRequired[int]
+    selection: NotRequired[str]
+    agent: NotRequired[bool]
+
+
+class PeopleThere(TypedDict):
+    people: list[PersonThere] | None
+    """None if nobody knows."""
+    people_note: NotRequired[str]
+
+
+class NotebookStat(NotebookKernel, PeopleThere):
     path: str
     cell_count: int
     last_modified: str
     live: bool
-    people: list[str]
     view: str
     outline: NotRequired[list[str]]
     next_offset: NotRequired[int | None]
@@ -183,7 +202,7 @@ async def get_nb_stat(
     connected = await notebooks.connected(call)
     jupyter = connected.found.jupyter
     info, kernel = await asyncio.gather(
-        _file_info(jupyter.documents, notebook_path), _kernel_of(connected, notebook_path)
+        _file_info(jupyter.documents, notebook_path), _kernel_of(notebooks, call, connected, notebook_path)
     )
     async with connected.rooms.notebook(notebook_path) as document:
         page = document.view.outline_page(offset) if outline else None
@@ -193,7 +212,7 @@ async def get_nb_stat(
             "last_modified": info.last_modified.isoformat(),
             **kernel,
             "live": document.live,
-            "people": list(document.others),
+            **_people_in(notebooks, document),
             "view": notebooks.sight(call, notebook_path).show(document.view),
         }
     if page is not None:
@@ -208,15 +227,42 @@ async def _file_info(documents: Documents, path: NotebookPath) -> FileInfo:
     return described[0] if described else await documents.stat(path)
 
 
-async def _kernel_of(connected: Connected, path: NotebookPath) -> NotebookKernel:
+def _people_in(notebooks: LiveNotebooks, document: OpenDocument[LiveNotebook]) -> PeopleThere:
+    room = document.room
+    if room is None:
+        return {"people": None, "people_note": "unknown: this Jupyter shares no documents"}
+    there: PeopleThere = {"people": [_person(person, document.view) for person in others_in(room, document.view)]}
+    if stranger := notebooks.strangers.seen_in(document.path.text, room):
+        there["people_note"] = stranger
+    elif not there["people"]:
+        there["people_note"] = f"nobody has announced themselves; here since {room.seconds_here:.0f} s"
+    return there
+
+
+def _person(person: Present, view: LiveNotebook) -> PersonThere:
+    there: PersonThere = {"name": person.name}
+    if person.cell is not None:
+        there["cell"] = clean(person.cell).text
+        there["index"] = view.index_of(person.cell)
+    if person.selection is not None:
+        there["selection"] = person.selection
+    if person.agent:
+        there["agent"] = True
+    return there
+
+
+async def _kernel_of(notebooks: LiveNotebooks, call: Call, connected: Connected, path: NotebookPath) -> NotebookKernel:
     try:
-        session = await connected.found.jupyter.kernels.session_of(path)
+        session = await answered_soon(connected.found.jupyter.kernels.session_of(path), f"the kernel of {path}")
     except Forbidden as denied:
         return {"kernel": None, "kernel_note": f"whether it has one is not shown: {denied.message}"}
     kernel = session.kernel if session else None
-    if kernel is None:
-        return {"kernel": None}
-    return {"kernel": {"name": kernel.name, "id": kernel.id, "state": connected.kernels.state_of(kernel)}}
+    shown: NotebookKernel = {"kernel": None}
+    if kernel is not None:
+        shown["kernel"] = {"name": kernel.name, "id": kernel.id, "state": connected.kernels.state_of(kernel)}
+    if lost := notebooks.lost_state(call, path, connected.kernels.life_of(kernel) if kernel else None):
+        shown["kernel_note"] = lost
+    return shown
 
 
 KernelKind = TypedDict(

@@ -25,7 +25,8 @@ class DocumentSession(TypedDict):
     last_activity: str | None
     message: str
     live: bool | None
-    people: list[str]
+    people: list[str] | None
+    """Those who have announced themselves; None if nobody knows."""
 
 
 class NotebookSession(DocumentSession):
@@ -99,7 +100,7 @@ async def query_document_session(notebooks: LiveNotebooks, call: Call, path: Pat
         "last_activity": None,
         "message": "Not open, and not in the last hour",
         "live": None,
-        "people": [],
+        "people": None,
     }
 
 
@@ -121,7 +122,7 @@ def _session(room: OpenRoom) -> DocumentSession:
         "last_activity": room.last_activity.isoformat(),
         "message": _message(room),
         "live": room.live,
-        "people": list(room.others),
+        "people": list(room.others) if room.connected and room.live else None,
     }
 
 

@@ -190,10 +190,11 @@ async def _bind(cells: CurrentCells, call: Call, path: NotebookPath, kernel_id: 
     connected = await cells.notebooks.connected(call)
     kernels = connected.found.jupyter.kernels
     session = await kernels.session_of(path)
+    if session is not None and session.kernel is not None and session.kernel.id == kernel_id:
+        return None
+    cells.notebooks.note_own_kernel(call, path)
     if session is None or session.kernel is None:
         await kernels.start_session(path, kernel_id=kernel_id)
-        return None
-    if session.kernel.id == kernel_id:
         return None
     await kernels.switch_kernel(session.id, kernel_id=kernel_id)
     await connected.kernels.note_shutdown(session.kernel.id)
@@ -212,6 +213,8 @@ async def unuse_notebook(
 ) -> UnusedNotebook:
     """Let go of a notebook; its kernel runs on, unless shutdown_kernel. If it was current, the one you chose before it is current again."""
     path = cells.current.named(call, notebook_name).path
+    if shutdown_kernel:
+        cells.path_to_change(call, notebook_name)
     shutdown = await cells.notebooks.shut_down(call, path) if shutdown_kernel else None
     released = cells.current.let_go(call, notebook_name)
     current = cells.current.current(call)
@@ -238,7 +241,7 @@ async def restart_notebook(
     cells: CurrentCells, call: Call, notebook_name: Annotated[str, Field(description="name or path")]
 ) -> RestartedNotebook:
     """Restart the notebook's kernel: variables are lost, cells and outputs stay. Runs nothing."""
-    path = cells.path(call, notebook_name)
+    path = cells.path_to_change(call, notebook_name)
     before = await (await cells.notebooks.connected(call)).found.jupyter.kernels.session_of(path)
     session = await cells.notebooks.restart(call, path, None)
     what = "Restarted the kernel" if before else "There was no kernel to restart; started one"

@@ -40,6 +40,15 @@ class CurrentCells:
     def path(self, call: Call, notebook: str | None) -> NotebookPath:
         return self.current.find(call, notebook)
 
+    def path_to_change(self, call: Call, notebook: str | None) -> NotebookPath:
+        return self.current.find_to_change(call, notebook)
+
+    def doubt(self, call: Call, notebook: str | None, path: NotebookPath) -> tuple[str, ...]:
+        """A block that names the notebook, where another client may have chosen it."""
+        return (
+            (f"[of {path}, which another client may have chosen]",) if self.current.is_in_doubt(call, notebook) else ()
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class TablePage(Generic[Row]):

@@ -1,6 +1,6 @@
 """Which notebooks each caller has in use, and which one a call without a name means. Never one for the whole process."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cellwright.core.arguments import nearest
 from cellwright.core.errors import InvalidArgument, LimitReached, NotFound
@@ -15,6 +15,10 @@ MAX_NAMES = 100
 MAX_NAME_CHARACTERS = 200
 
 
+class Ambiguous(InvalidArgument):
+    """It is not known which notebook is meant."""
+
+
 @dataclass(frozen=True, slots=True)
 class InUse:
     """A notebook under the name that its user gave it."""
@@ -23,8 +27,19 @@ class InUse:
     path: NotebookPath
 
 
-Chosen = dict[str, NotebookPath]
-"""By name, the latest choice last: that one is current."""
+@dataclass(slots=True)
+class Chosen:
+    """What one caller has chosen; or several, where nothing tells them apart."""
+
+    paths: dict[str, NotebookPath] = field(default_factory=dict[str, NotebookPath])
+    """By name, the latest choice last: that one is current."""
+    replaced: set[str] = field(default_factory=set[str])
+    """The names that have meant another notebook before."""
+
+    @property
+    def leaves_open(self) -> bool:
+        """Whether several clients may mean different notebooks with "the current one"."""
+        return bool(self.replaced) or len(set(self.paths.values())) > 1
 
 
 class CurrentNotebooks:
@@ -45,7 +60,7 @@ class CurrentNotebooks:
 
     def of(self, call: Call) -> tuple[InUse, ...]:
         """What the caller has in use; the last is current."""
-        return tuple(InUse(name, path) for name, path in self._chosen(call).items())
+        return tuple(InUse(name, path) for name, path in self._chosen(call).paths.items())
 
     def current(self, call: Call) -> InUse | None:
         return next(iter(self.of(call)[::-1]), None)
@@ -57,36 +72,40 @@ class CurrentNotebooks:
                 f"a notebook's name has 1 to {MAX_NAME_CHARACTERS} characters, this has {len(name)}",
                 hint="choose a shorter name that is not empty",
             )
-        chosen = self._chosen(call)
-        if name not in chosen and len(chosen) >= self._most_names:
+        paths = self._chosen(call).paths
+        if name not in paths and len(paths) >= self._most_names:
             raise LimitReached(
-                f"you use {counted(len(chosen), 'notebook')} already", hint="unuse_notebook lets go of one"
+                f"you use {counted(len(paths), 'notebook')} already", hint="unuse_notebook lets go of one"
             )
 
     def use(self, call: Call, name: str, path: NotebookPath) -> NotebookPath | None:
         """Make this the caller's current notebook. Returns the path that the name had before."""
         self.check(call, name)
         chosen = self._chosen_or_new(call)
-        before = chosen.pop(name, None)
-        chosen[name] = path
+        before = chosen.paths.pop(name, None)
+        chosen.paths[name] = path
+        if before not in (None, path):
+            chosen.replaced.add(name)
         return before
 
     def let_go(self, call: Call, name: str) -> InUse:
         """Forget a name. If it was current, the choice before it is current again."""
         self.named(call, name)
-        return InUse(name, self._chosen(call).pop(name))
+        chosen = self._chosen(call)
+        chosen.replaced.discard(name)
+        return InUse(name, chosen.paths.pop(name))
 
     def named(self, call: Call, name: str) -> InUse:
         """The notebook that the caller uses under this name."""
-        chosen = self._chosen(call)
-        if name not in chosen:
-            similar_name = nearest(name, list(chosen))
-            suggestion = f"did you mean {similar_name!r}?" if similar_name else f"yours: {', '.join(chosen) or 'none'}"
+        paths = self._chosen(call).paths
+        if name not in paths:
+            similar_name = nearest(name, list(paths))
+            suggestion = f"did you mean {similar_name!r}?" if similar_name else f"yours: {', '.join(paths) or 'none'}"
             raise NotFound(
                 f"you use no notebook named {name[:MAX_NAME_CHARACTERS]!r}",
                 hint=f"{suggestion}; use_notebook with notebook_path begins with one",
             )
-        return InUse(name, chosen[name])
+        return InUse(name, paths[name])
 
     def implied(self, call: Call) -> NotebookPath | None:
         """The notebook of a call that names none: the caller's current one, or else the default."""
@@ -103,15 +122,33 @@ class CurrentNotebooks:
                     hint="call use_notebook first, or give notebook (a path); list_notebook shows what there is",
                 )
             return path
-        if name_or_path not in self._chosen(call) and name_or_path.endswith(".ipynb"):
+        if name_or_path not in self._chosen(call).paths and name_or_path.endswith(".ipynb"):
             return NotebookPath(name_or_path)
         return self.named(call, name_or_path).path
+
+    def find_to_change(self, call: Call, name_or_path: str | None) -> NotebookPath:
+        """The same for a call that changes the notebook or runs code in it. It is refused if another client may have chosen it."""
+        path = self.find(call, name_or_path)
+        if self.is_in_doubt(call, name_or_path):
+            meant = "the current notebook" if name_or_path is None else repr(name_or_path)
+            raise Ambiguous(
+                f"{meant} is {path}, but another client with your token may have chosen it: several notebooks are in use, and your "
+                "requests have no connection that tells you apart; nothing was done",
+                hint=f"give notebook: {path.text!r}, or the path that you mean; unuse_notebook lets go of a name",
+            )
+        return path
+
+    def is_in_doubt(self, call: Call, name_or_path: str | None) -> bool:
+        """Whether the notebook of this name, or the current one, may be another client's choice."""
+        chosen = self._chosen(call)
+        is_open = chosen.leaves_open if name_or_path is None else name_or_path in chosen.replaced
+        return call.may_be_another and is_open
 
     def _chosen(self, call: Call) -> Chosen:
         """The caller's choices. Looking them up counts as use, so that a busy caller is not forgotten."""
         sessions = self._choices.get(call.principal.id)
         if sessions is None or call.session not in sessions:
-            return {}
+            return Chosen()
         self._choices[call.principal.id] = self._choices.pop(call.principal.id)
         chosen = sessions[call.session] = sessions.pop(call.session)
         return chosen
@@ -123,7 +160,7 @@ class CurrentNotebooks:
         sessions = self._choices.setdefault(call.principal.id, {})
         if call.session not in sessions:
             _make_room(sessions, self._most_sessions)
-        sessions.setdefault(call.session, {})
+        sessions.setdefault(call.session, Chosen())
         return self._chosen(call)
 
 

@@ -66,7 +66,7 @@ async def list_cells(
         "total": page.total,
         "next_offset": page.next_offset,
     }
-    return Reply(data, page.blocks(CELL_COLUMNS))
+    return Reply(data, (*page.blocks(CELL_COLUMNS), *cells.doubt(call, notebook, sight.path)))
 
 
 def _row(index: int, head: CellHead) -> CellRow:
@@ -115,7 +115,7 @@ async def _read(
     if "next" in data:
         start = data["next"]["ranges"][0]["start"]
         blocks.append(f"{counted(data['next']['left_out'], 'more cell')}: read_cells with start={start}")
-    return Reply(data, tuple(blocks) or ("[no cells]",))
+    return Reply(data, (*(blocks or ["[no cells]"]), *cells.doubt(call, notebook, sight.path)))
 
 
 def _blocks(cell: CellReading, pictures: Iterator[Image]) -> list[Block]:

@@ -11,7 +11,7 @@ from cellwright.core.types import Call
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
 from cellwright.jupyter.kernels.executions import CellJob, ExecutionView, call_cancelled
-from cellwright.jupyter.service import wait_seconds
+from cellwright.jupyter.service import runner_of, wait_seconds
 from cellwright.jupyter.tools.common import Insertion, Range, RunReport, run_report
 from cellwright.jupyter.tools.current.common import CellIndex, CurrentCells, NotebookName, run_reply
 from cellwright.jupyter.tools.current.streaming import watched
@@ -70,7 +70,7 @@ async def execute_cell_streaming(
 ) -> Reply[CodeRun]:
     """Run a cell; all that it puts out is told as progress while it runs, and again in the result."""
     wait_seconds(timeout_seconds)
-    path = cells.path(call, notebook)
+    path = cells.path_to_change(call, notebook)
     reply = await _run(cells, call, path, cell_index, 0)
     execution = cells.notebooks.executions.get(call.principal.id, reply.data["execution_id"])
     view = await watched(execution, call, timeout_seconds, progress_interval)
@@ -90,7 +90,7 @@ async def insert_execute_code_cell(
     timeout_seconds: Seconds = CELL_SECONDS,
 ) -> Reply[InsertedCellRun]:
     """Insert a code cell, run it and wait for its outputs."""
-    path = cells.path(call, notebook)
+    path = cells.path_to_change(call, notebook)
     new = [Insertion(cell_source)]
     reply = await insert_nb_cells(
         cells.notebooks,
@@ -117,11 +117,12 @@ async def execute_ipython(
     """Run code in the notebook's kernel without a cell: also %magics and !shell commands. People do not see it in the notebook."""
     wait_seconds(timeout)
     require_run(call)
-    path = cells.path(call, notebook)
+    path = cells.path_to_change(call, notebook)
     session = await cells.notebooks.session(call, path)
     queue = await cells.notebooks.queue(call, session)
     # Not in the history: the numbers and `_` of the people in this notebook stay theirs.
-    execution = queue.submit(call.principal.id, [CellJob(lambda: code, store_history=False)])
+    job = CellJob(lambda: code, store_history=False)
+    execution = queue.submit(call.principal.id, [job], runner=runner_of(call, path))
     try:
         view = await execution.wait(timeout, call.report)
     except asyncio.CancelledError:
@@ -141,7 +142,7 @@ async def _code_run(
 async def _execute(
     cells: CurrentCells, call: Call, cell_index: int, wait: float, notebook: str | None
 ) -> Reply[CellExecuted]:
-    path = cells.path(call, notebook)
+    path = cells.path_to_change(call, notebook)
     reply = await _run(cells, call, path, cell_index, wait)
     message = _message(reply.data["status"], f"cell {cell_index}", path)
     answer: CellExecuted = {**reply.data, "message": message, "path": path.text}

@@ -47,7 +47,7 @@ async def insert_cell(
     notebook: NotebookName = None,
 ) -> InsertedCell:
     """Insert a cell without running it."""
-    path = cells.path(call, notebook)
+    path = cells.path_to_change(call, notebook)
     new = [Insertion(cell_source, cell_type)]
     reply = await insert_nb_cells(cells.notebooks, call, path.text, cell_index, new, exec=False)
     (inserted,) = reply.data["cells"]
@@ -77,7 +77,7 @@ async def overwrite_cell_source(
     expect: Expect = None,
 ) -> Reply[OverwrittenCell]:
     """Give a cell new source, without running it. The result is a diff. Only what differs changes; expect refuses a stale edit."""
-    path = cells.path(call, notebook)
+    path = cells.path_to_change(call, notebook)
 
     sight = cells.notebooks.sight(call, path)
 
@@ -119,7 +119,7 @@ async def delete_cell(
     cells: CurrentCells, call: Call, cell_index: CellIndex, notebook: NotebookName = None, expect: Expect = None
 ) -> DeletedCell:
     """Delete a cell. The result has its source; undo_nb_edit brings it back."""
-    path = cells.path(call, notebook)
+    path = cells.path_to_change(call, notebook)
 
     sight = cells.notebooks.sight(call, path)
 
