@@ -14,6 +14,7 @@ from cellwright.jupyter.connected import Connected
 from cellwright.jupyter.documents.open_document import DocumentChanged, OpenDocument
 from cellwright.jupyter.documents.presence import Collaborator
 from cellwright.jupyter.documents.rooms import Rooms
+from cellwright.jupyter.edits.lost import LostEdits
 from cellwright.jupyter.edits.proposals import Desk, Proposals
 from cellwright.jupyter.files.creating import CreatedFile, create, new_notebook
 from cellwright.jupyter.files.guarded import guarded
@@ -91,6 +92,7 @@ class LiveNotebooks:
         # Jupyter does not bear two changes of one kernel at once: one of them fails, or the kernel never answers again.
         self._changing_kernels = Claims()
         self._connected: Connected | None = None
+        self._lost = LostEdits()
         self._holders: set[asyncio.Task[None]] = set()
 
     # -- connecting ----------------------------------------------------------------------------------------------------------
@@ -130,7 +132,13 @@ class LiveNotebooks:
             await connected.found.jupyter.close()
 
     def _opened(self, server: FoundServer, call: Call) -> Connected:
-        rooms = Rooms(server.jupyter.documents, self._collaborator(call), idle_seconds=self._idle_seconds)
+        rooms = Rooms(
+            server.jupyter.documents,
+            self._collaborator(call),
+            idle_seconds=self._idle_seconds,
+            lost=self._lost,
+            root=server.root,
+        )
         rooms.subscribe(self._changed)
         embedded = self._embedded if server.origin == "embedded" else None
         last_words = embedded.last_words if embedded else str
@@ -216,6 +224,8 @@ class LiveNotebooks:
         """The live notebook, kept open for the block. With `looks`, others may move or delete it meanwhile."""
         connected = await self.connected(call)
         async with connected.rooms.notebook(path, looks=looks) as document:
+            if not looks:
+                call.news.extend(connected.rooms.news(path, RoomKind.NOTEBOOK, call.principal.id))
             yield document
 
     async def desk(self, call: Call) -> Desk:

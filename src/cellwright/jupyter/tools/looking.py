@@ -13,7 +13,15 @@ from cellwright.jupyter.files.paths import DocPath, NotebookPath, folder_path, p
 from cellwright.jupyter.model import FileInfo, FileKind, FoundFile, FoundFiles, KernelSpec
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.service import Connected, LiveNotebooks
-from cellwright.jupyter.tools.common import ListAge, Path, first_of, how_old, incomplete_note
+from cellwright.jupyter.tools.common import (
+    ListAge,
+    Path,
+    SavedState,
+    first_of,
+    how_old,
+    incomplete_note,
+    saved_state,
+)
 
 PAGE_TOKENS = 5_000
 PAGE_ENTRIES = 100
@@ -160,7 +168,7 @@ class NotebookKernel(TypedDict):
     kernel_note: NotRequired[str]
 
 
-class NotebookStat(NotebookKernel):
+class NotebookStat(NotebookKernel, SavedState):
     path: str
     cell_count: int
     last_modified: str
@@ -184,7 +192,7 @@ async def get_nb_stat(
     info, kernel = await asyncio.gather(
         _file_info(jupyter.documents, notebook_path), _kernel_of(connected, notebook_path)
     )
-    async with connected.rooms.notebook(notebook_path) as document:
+    async with notebooks.open(call, notebook_path) as document:
         page = document.view.outline_page(offset) if outline else None
         stat: NotebookStat = {
             "path": notebook_path.text,
@@ -193,6 +201,7 @@ async def get_nb_stat(
             **kernel,
             "live": document.live,
             "people": list(document.others),
+            **saved_state(document.on_disk()),
         }
     if page is not None:
         stat["outline"] = list(page.lines)

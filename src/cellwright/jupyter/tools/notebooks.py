@@ -117,7 +117,7 @@ async def modify_nb_cells(
         "modified_ranges": len(changes),
         "cells": where,
         **removed,
-        **acknowledgement(acknowledged),
+        **acknowledgement(acknowledged, report.data),
         **proposed(proposal),
         **report.data,
     }
@@ -172,7 +172,7 @@ async def insert_nb_cells(
     answer: InsertedCells = {
         "message": message,
         "cells": where,
-        **acknowledgement(acknowledged),
+        **acknowledgement(acknowledged, report.data),
         **proposed(proposal),
         **report.data,
     }

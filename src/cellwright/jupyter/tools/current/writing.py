@@ -18,6 +18,7 @@ from cellwright.jupyter.tools.common import (
     Insertion,
     acknowledgement,
     author_of,
+    saved_part,
     whereabouts,
 )
 from cellwright.jupyter.tools.current.common import CellIndex, CurrentCells, NotebookName
@@ -55,7 +56,7 @@ async def insert_cell(
         "path": path.text,
         "cells": [inserted],
         "live": reply.data["live"],
-        "saved": reply.data["saved"],
+        **saved_part(reply.data),
     }
 
 
