@@ -396,7 +396,8 @@ class Rooms:
             entry.unwritten = False
             _remember(self._loaded, entry.key, self._loaded.get(entry.key, 0) + 1)
             self.lost.suspect(entry.path.text, entry.unsaved)
-            self.lost.compare(entry.path.text, entry.view)
+            # Once the document has taken in all that came with it.
+            asyncio.get_running_loop().call_soon(self.lost.compare, entry.path.text, entry.view)
 
         if isinstance(entry.view, LiveNotebook):
             entry.view.on_change(on_cells_changed)

@@ -22,7 +22,7 @@ SPACING_SECONDS = 0.8
 """Between the end of a save and the next, in a stream of changes. With the save itself, about a second of work is at risk."""
 LINGER_SECONDS = 0.4
 """A save that nobody waits for lets the changes that follow closely come along."""
-SPACING_FACTOR = 5.0
+SPACING_FACTOR = 3.0
 """Saves of a large document are further apart: a server that does nothing but save helps nobody."""
 SLOW_SECONDS = 0.5
 """No call waits for a save that is expected to take longer."""
@@ -172,7 +172,8 @@ class Saver:
         finally:
             self._began, self._ended = None, loop.time()
         if outcome in TRANSIENT:
-            self._duration = self._ended - began
+            took = self._ended - began
+            self._duration = took if self._duration is None else (self._duration + took) / 2
             self._failures = 0
         else:
             self._failures += 1

@@ -53,6 +53,9 @@ class FileWrites:
         self._news = asyncio.Event()
         self._seen: tuple[FileInfo, int] | None = None
         """The file as it was last looked at, and how many writes and loads were known then."""
+        self._unexplained: asyncio.TimerHandle | None = None
+        """Set while the server has said that the document is clean, and not yet why."""
+        self._hash_went = False
         self._wrote_last = False
         """Whether the last that was told of the file is that the server wrote it, so that the hash in the document is the file's."""
         self.name = self._state.get("path")
@@ -81,6 +84,7 @@ class FileWrites:
         if self._subscription is not None:
             self._state.unobserve(self._subscription)
             self._subscription = None
+        self._forget_clean()
         self._on_written.clear()
         self._on_loaded.clear()
 
@@ -139,33 +143,54 @@ class FileWrites:
         return now is not None and now not in (written, self._state.get("hash")) and self.loads == loads
 
     def _follow(self, event: MapEvent) -> None:
+        """Tell writes from loads: the server says after both that the document is clean, but only after a write what hash the file has."""
         self.name = self._state.get("path")
         keys = cast("dict[str, dict[str, object]]", event.keys)
+        clean = keys.get("dirty", {}).get("newValue") is False
         if isinstance(keys.get("hash", {}).get("newValue"), str):
-            # What the server had acknowledged before this came was in the document when the server wrote it: each change cancels
-            # a write that began before it, and a cancelled write tells no hash.
-            self.writes += 1
-            self._wrote_last = True
-            self.written = max(self.written, self._room.acknowledged)
-            self._tell(self._on_written)
-        elif keys.get("dirty", {}).get("newValue") is False:
-            asyncio.get_running_loop().call_later(HASH_SECONDS, self._note_clean, self.writes)
+            self._forget_clean()
+            self._note_write()
+        elif clean:
+            self._explain()
+            self._unexplained = asyncio.get_running_loop().call_later(HASH_SECONDS, self._explain)
+            if self._hash_went or "hash" in keys:
+                # A load takes the old hash away first: there is nothing to wait for.
+                self._explain()
+        else:
+            self._hash_went = self._hash_went or "hash" in keys
 
-    def _note_clean(self, writes: int) -> None:
-        """The server said that the document is clean. Unless it tells no hashes at all, it loaded the file."""
-        if self._subscription is None or self.writes > writes:
+    def _forget_clean(self) -> None:
+        if self._unexplained is not None:
+            self._unexplained.cancel()
+        self._unexplained, self._hash_went = None, False
+
+    def _explain(self) -> None:
+        """The document is clean, and no hash followed: the server loaded the file, unless it is one that tells no hashes."""
+        if self._unexplained is None:
             return
-        if not self._room.answers_saves:
+        self._forget_clean()
+        if self._room.answers_saves:
+            self._note_load()
+        else:
             self._tell(self._on_written)
-            return
+
+    def _note_write(self) -> None:
+        # What the server had acknowledged before this came was in the document when the server wrote it: each change cancels a
+        # write that began before it, and a cancelled write tells no hash.
+        self.writes += 1
+        self._wrote_last = True
+        self.written = max(self.written, self._room.acknowledged)
+        self._tell(self._on_written)
+
+    def _note_load(self) -> None:
         self.loads += 1
         self._wrote_last = False
         self._tell(self._on_loaded)
 
     def _tell(self, callbacks: list[Callable[[], None]]) -> None:
-        self._news.set()
         for callback in tuple(callbacks):
             callback()
+        self._news.set()
 
     async def _until(self, condition: Callable[[], bool], seconds: float) -> None:
         """Wait until something that the server tells makes the condition true, for at most this long."""
