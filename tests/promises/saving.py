@@ -7,6 +7,8 @@ PROMISES = {
     "saving:read-only": "An edit of a read-only file says so as the reason, and is saved by itself once the file is writable.",
     "saving:full": "On a full disk edits and runs say so as the reason, get_nb_stat too; with room again the file is written without another edit.",
     "saving:run": "The answer of a run says whether its outputs are on disk.",
+    "saving:run:death": "A run whose Jupyter was killed ends within seconds and says so, and says nothing false of its cell.",
+    "saving:frozen": "When Jupyter is frozen, a call about a document that is open says so within seconds.",
     "saving:death": "When Jupyter is killed under steady edits, none that was said to be saved is missing; those that are missing are named once, and can be made again.",
     "saving:lost": "Lost inserts, changes, moves and removals are made again as they were; what is there already is not touched.",
     "saving:foreign:merged": "What another program writes into the file of an open room is told, and is merged with the next edit.",

@@ -21,6 +21,10 @@ class JupyterDenied(CellwrightError):
     meaning = "The Jupyter server refused: its token or password is missing or wrong, or the file may not be changed."
 
 
+class NobodyListens(Unavailable):
+    """No program takes connections at Jupyter's address: the server has ended, or was never there."""
+
+
 class RoomLost(Unavailable):
     """The shared document's connection ended before anything was sent."""
 

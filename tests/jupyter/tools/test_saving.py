@@ -4,9 +4,11 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cellwright.jupyter.documents import backing
 from jupyter_support import JupyterProcess, JupyterServer, eventually, sources_on_disk, write_notebook
 from notebook_agent import Agent, agent_of, in_front_of
 from requirements import requirement
@@ -74,9 +76,9 @@ async def test_of_what_was_said_to_be_saved_nothing_is_missing_after_a_kill_and_
             assert [source for source in await do.sources("n.ipynb") if source in expected] == expected
 
 
-async def _edit_until_killed(do: Agent, process: JupyterProcess, pause: float) -> list[dict[str, object]]:
+async def _edit_until_killed(do: Agent, process: JupyterProcess, pause: float) -> list[dict[str, Any]]:
     """Edits one after the other, until Jupyter is killed by force after a few seconds. Returns the answers of those that arrived."""
-    answers: list[dict[str, object]] = []
+    answers: list[dict[str, Any]] = []
     kill = asyncio.get_running_loop().run_in_executor(None, _kill_after, process, 3.3)
     while not kill.done():
         source = f"edit {len(answers)}"
@@ -94,7 +96,7 @@ def _kill_after(process: JupyterProcess, seconds: float) -> None:
     process.kill()
 
 
-async def until_answered(do: Agent, path: str) -> dict[str, object]:
+async def until_answered(do: Agent, path: str) -> dict[str, Any]:
     """The first answer about the notebook after Jupyter is back."""
     read = await do.whole("read_nb_cells", path=path)
     return await until_answered(do, path) if read.is_error else read.structured_content
@@ -134,3 +136,35 @@ async def test_on_a_full_disk_edits_runs_and_stat_say_so_until_there_is_room(
             assert (stat["saved"], "not_saved" in stat) == (True, False)
             assert "CONFLICT" not in refused["code"]
             await do("create_document", path="new.md", type="markdown", content="x" * 100_000)
+
+
+@requirement("saving:run:death")
+@pytest.mark.long(30)
+async def test_a_run_whose_jupyter_was_killed_ends_and_says_why(start_jupyter: StartJupyter, tmp_path: Path) -> None:
+    process = start_jupyter()
+    write_notebook(process.root, "n.ipynb", ["print('begun', flush=True)\nimport time\ntime.sleep(120)"])
+    with in_front_of(process.address, tmp_path) as server:
+        async with agent_of(server) as do:
+            begun = await do("execute_nb_cells", path="n.ipynb", ranges=[{"start": 0}], timeout=2)
+            process.kill()
+            ended = await do.failing("get_execution", execution_id=begun["execution_id"], timeout=100)
+            assert ended["status"] == "error"
+            (cell,) = ended["execution_results"]
+            assert "Jupyter ended while this ran" in cell["error"]["evalue"]
+            assert "not in the document" not in str(ended)
+
+
+@requirement("saving:frozen")
+async def test_a_frozen_jupyter_is_named_within_seconds(start_jupyter: StartJupyter, tmp_path: Path) -> None:
+    process = start_jupyter()
+    write_notebook(process.root, "n.ipynb", ["1"])
+    with in_front_of(process.address, tmp_path) as server:
+        async with agent_of(server) as do:
+            await do("read_nb_cells", path="n.ipynb")
+            await asyncio.sleep(backing.TRUST_SECONDS)
+            with process.frozen():
+                began = time.monotonic()
+                refused = await do.error("read_nb_cells", path="n.ipynb")
+                assert time.monotonic() - began < 3 * backing.LOOK_SECONDS
+            assert "frozen or very busy" in refused["message"]
+            assert await do.sources("n.ipynb") == ["1"]

@@ -17,6 +17,7 @@ from cellwright.jupyter.port import Documents
 
 log = logging.getLogger(__name__)
 
+LOOK_SECONDS = 10.0
 TRUST_SECONDS = 1.0
 """For how long a file that was there is believed to be there."""
 
@@ -111,10 +112,20 @@ class RoomBacking:
     async def refresh(self) -> None:
         self._check_name()
         if time.monotonic() - self._looked > TRUST_SECONDS:
-            info = await self.writes.look()
+            info = await self._look()
             if info.kind is FileKind.DIRECTORY:
                 raise NotFound(f"{self._path} is a folder now", hint="list_documents shows what is in it")
             self._looked = time.monotonic()
+
+    async def _look(self) -> FileInfo:
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                return await self.writes.look()
+        except TimeoutError as error:
+            raise Unavailable(
+                f"Jupyter has not answered for {LOOK_SECONDS:g} s whether {self._path} is still there: it is frozen or very busy",
+                hint="Try again in a while; if it stays, restart Jupyter",
+            ) from error
 
     def _check_name(self) -> None:
         """Raise if the file was renamed: the room follows its file. Right after joining, the room may still have an older name."""

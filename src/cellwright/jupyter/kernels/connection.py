@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cellwright.core.errors import CellwrightError, DeadlineExceeded, Unavailable
+from cellwright.jupyter.errors import NobodyListens
 from cellwright.jupyter.kernels.channel import (
     ChannelClosed,
     JsonObject,
@@ -47,6 +48,8 @@ NUDGE_EVERY = 0.5
 GUARD_EVERY = 2.0
 PROBE_SECONDS = 5.0
 RECONNECT_SECONDS = 60.0
+GONE_SECONDS = 10.0
+"""A server at whose address nobody listens for this long has ended, and its kernels with it."""
 RECONNECT_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
 REMEMBERED_RUNS = 64
 LONG_TEXT = 256 * 1024
@@ -461,12 +464,19 @@ class KernelConnection:
         await self._settle([request for request in self._requests.values() if request.incomplete], error)
 
     async def _reconnect(self) -> None:
-        deadline = asyncio.get_running_loop().time() + RECONNECT_SECONDS
+        began = asyncio.get_running_loop().time()
+        deadline = began + RECONNECT_SECONDS
         for attempt in range(1000):
             try:
                 return await self.ready()
             except KernelGone:
                 raise
+            except NobodyListens as error:
+                if asyncio.get_running_loop().time() > began + GONE_SECONDS or self._closed:
+                    raise ReplyLost(
+                        f"Jupyter ended while this ran, and its result is lost: {error.message}",
+                        hint="its kernels usually end with it: when Jupyter runs again, run the cells again",
+                    ) from error
             except CellwrightError:
                 if asyncio.get_running_loop().time() > deadline or self._closed:
                     raise

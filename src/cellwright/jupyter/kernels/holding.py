@@ -56,7 +56,7 @@ class RunHolder:
             except CellwrightError:
                 return None
 
-        writer = OutputWriter(cell, queue.displays)
+        writer = OutputWriter(cell, queue.displays, reachable=self._is_reachable)
         self._writers.append(writer)
         return CellJob(code, cell_id, writer)
 
@@ -68,6 +68,13 @@ class RunHolder:
             return
         if not document.on_disk().saved:
             await document.save()
+
+    def _is_reachable(self) -> bool:
+        try:
+            self._opened()
+        except CellwrightError:
+            return False
+        return True
 
     def _opened(self) -> OpenDocument[LiveNotebook]:
         """The notebook of the run; after the run, the one that anybody has open. Raises if there is none."""

@@ -147,7 +147,7 @@ class OutputWriter:
     """Writes one run into a code cell of a shared document as its messages come.
 
     `cell` looks up the cell's Map each time, because the document may be replaced after a lost connection. It returns None when the
-    cell is gone.
+    cell is gone, or when the document is not `reachable`.
     """
 
     def __init__(
@@ -157,8 +157,10 @@ class OutputWriter:
         *,
         limits: OutputLimits = DOCUMENT_LIMITS,
         origin: str = OUTPUT_ORIGIN,
+        reachable: Callable[[], bool] = lambda: True,
     ) -> None:
         self._cell = cell
+        self._reachable = reachable
         self._displays = displays
         self._origin = origin
         self._log = OutputLog(limits)
@@ -179,7 +181,9 @@ class OutputWriter:
         """Why the document does not show this run; empty while it does."""
         if self._superseded:
             return "somebody else ran the cell or changed its outputs meanwhile"
-        return "the cell is not in the document any more" if self._missing else ""
+        if self._missing:
+            return "the cell is not in the document any more" if self._reachable() else "Jupyter cannot be reached"
+        return ""
 
     @property
     def weight(self) -> int:

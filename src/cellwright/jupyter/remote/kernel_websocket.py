@@ -12,7 +12,7 @@ from websockets.frames import CloseCode
 from websockets.typing import Subprotocol
 
 from cellwright.core.errors import CellwrightError, Unavailable
-from cellwright.jupyter.errors import JupyterDenied
+from cellwright.jupyter.errors import JupyterDenied, NobodyListens
 from cellwright.jupyter.kernels.channel import (
     MAX_MESSAGE_BYTES,
     OPEN_SECONDS,
@@ -91,7 +91,8 @@ async def open_websocket(url: str, headers: Mapping[str, str]) -> WebsocketChann
     except InvalidStatus as error:
         raise _refusal(url, error.response.status_code) from error
     except (OSError, TimeoutError, InvalidHandshake) as error:
-        raise Unavailable(
+        unreachable = NobodyListens if isinstance(error, ConnectionRefusedError) else Unavailable
+        raise unreachable(
             f"no connection to the kernel at {_without_query(url)}: {error}", hint="Check that Jupyter is still running"
         ) from error
     if connection.subprotocol != KERNEL_SUBPROTOCOL:
@@ -128,7 +129,7 @@ async def _loopback_socket(url: str) -> socket.socket | None:
             failure = error
         else:
             return new_socket
-    raise Unavailable(
+    raise NobodyListens(
         f"nothing answers at {_without_query(url)}: {failure}", hint="Check that Jupyter is still running"
     ) from failure
 

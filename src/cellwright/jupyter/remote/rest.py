@@ -11,7 +11,7 @@ import httpx2
 
 from cellwright.core.errors import CellwrightError, InvalidArgument, LimitReached, Unavailable
 from cellwright.core.foreign_json import JsonBounds, parsed
-from cellwright.jupyter.errors import JupyterDenied, UnknownOutcome, refusal
+from cellwright.jupyter.errors import JupyterDenied, NobodyListens, UnknownOutcome, refusal
 from cellwright.jupyter.server.address import JupyterAddress
 from cellwright.jupyter.server.discovery import certificates
 
@@ -158,12 +158,15 @@ class Rest:
                 finally:
                     await response.aclose()
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol) as error:
-            raise Unavailable(
-                f"no Jupyter server answers at {url}: {error or type(error).__name__}",
+            unreachable = NobodyListens if isinstance(error, httpx2.ConnectError) else Unavailable
+            raise unreachable(
+                f"no Jupyter server answers at {url}: {str(error) or type(error).__name__}",
                 hint="Check that Jupyter runs there, and the address given with --jupyter-url",
             ) from error
         except (httpx2.TransportError, TimeoutError) as error:
-            message = f"{url} did not finish its answer about {about}: {error or type(error).__name__}"
+            timed_out = isinstance(error, TimeoutError | httpx2.TimeoutException)
+            why = f"not within {REQUEST_SECONDS:g} s" if timed_out else str(error) or type(error).__name__
+            message = f"{url} did not finish its answer about {about}: {why}"
             if request.method in _SAFE:
                 raise Unavailable(message, hint="Try again") from error
             raise UnknownOutcome(message, hint="Look whether it happened before you try again") from error
