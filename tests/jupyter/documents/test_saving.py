@@ -19,7 +19,7 @@ from cellwright.jupyter.documents.rooms import Rooms
 from cellwright.jupyter.edits.lost import LostEdits, UnsavedEdits
 from cellwright.jupyter.edits.undo import undo
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
-from cellwright.jupyter.model import CellType, NewCell, RoomKind
+from cellwright.jupyter.model import CellType, JsonObject, NewCell, RoomKind
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
 from cellwright.jupyter.remote.adapter import RemoteJupyter
 from cellwright.jupyter.server.address import JupyterAddress
@@ -273,7 +273,7 @@ def test_what_is_in_the_file_is_not_lost() -> None:
 
 def notebook_of(cells: int) -> LiveNotebook:
     notebook = LiveNotebook(Doc())
-    content = [
+    content: list[JsonObject] = [
         {"cell_type": "code", "id": f"c{n}", "metadata": {}, "source": f"v{n}", "outputs": [], "execution_count": None}
         for n in range(cells)
     ]

@@ -73,7 +73,9 @@ async def test_of_what_was_said_to_be_saved_nothing_is_missing_after_a_kill_and_
                 again = await do("undo_nb_edit", path="n.ipynb", again=True)
                 assert {cell["id"] for cell in again["cells"]} >= set(lost_ids)
             expected = ["begin", *(f"edit {number}" for number in range(len(answers)))]
-            assert [source for source in await do.sources("n.ipynb") if source in expected] == expected
+            await eventually(
+                lambda: [s for s in sources_on_disk(file) if s in expected] == expected, "all edits on disk"
+            )
 
 
 async def _edit_until_killed(do: Agent, process: JupyterProcess, pause: float) -> list[dict[str, Any]]:
