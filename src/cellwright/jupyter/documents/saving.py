@@ -22,6 +22,7 @@ SPACING_SECONDS = 0.8
 """Between the end of a save and the next, in a stream of changes. With the save itself, about a second of work is at risk."""
 LINGER_SECONDS = 0.4
 """A save that nobody waits for lets the changes that follow closely come along."""
+LULL_SECONDS = 0.1
 SPACING_FACTOR = 3.0
 """Saves of a large document are further apart: a server that does nothing but save helps nobody."""
 SLOW_SECONDS = 0.5
@@ -60,6 +61,9 @@ class Saver:
         self._saving: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._began: float | None = None
+        self._changed = 0.0
+        self._latest = 0.0
+        self._waiting = 0
         self._ended = 0.0
         self._duration: float | None = None
         self._overtaken = 0
@@ -79,6 +83,7 @@ class Saver:
     async def settle(self, after: After) -> str:
         """Have all changes so far saved: now, or soon. Returns why they are not in the file yet; nothing if they are."""
         mark, now = self._changes(), asyncio.get_running_loop().time()
+        self._changed = now
         if self._writes.written >= mark:
             return ""
         paused = now - self._last.get(after, -PAUSE_SECONDS) >= PAUSE_SECONDS
@@ -136,11 +141,15 @@ class Saver:
     async def _until_written(self, mark: int) -> None:
         """Save, and wait for it; once more if the save that was under way had begun before our change."""
         deadline = asyncio.get_running_loop().time() + WAIT_SECONDS
-        for _ in range(2):
-            saving = self._start()
-            await asyncio.wait([saving], timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
-            if not saving.done() or self._writes.written >= mark or self._failures:
-                return
+        self._waiting += 1
+        try:
+            for _ in range(2):
+                saving = self._start()
+                await asyncio.wait([saving], timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
+                if not saving.done() or self._writes.written >= mark or self._failures:
+                    return
+        finally:
+            self._waiting -= 1
 
     def _start(self) -> asyncio.Task[None]:
         if self._timer is not None:
@@ -161,7 +170,7 @@ class Saver:
                 self._failures += 1
                 self.outcome = Outcome.UNANSWERED
                 return
-            if outcome not in (Outcome.OVERTAKEN, Outcome.REFUSED) or self._expected() > SLOW_SECONDS:
+            if outcome not in (Outcome.OVERTAKEN, Outcome.REFUSED) or not self._waiting:
                 return
 
     async def _attempt(self) -> Outcome:
@@ -205,11 +214,18 @@ class Saver:
             slow = self._expected() > SLOW_SECONDS
             # A large document that rests is saved by Jupyter before that; a save of ours would hold up the changes that follow.
             due = loop.time() + spacing if slow else max(self._ended + spacing, loop.time() + LINGER_SECONDS)
-        self._timer = loop.call_at(due, self._start_by_timer)
+        self._latest = due + LINGER_SECONDS
+        self._timer = loop.call_at(due, self._start_in_lull)
 
-    def _start_by_timer(self) -> None:
+    def _start_in_lull(self) -> None:
+        """Save when no change came for a moment: one that comes while the server saves cancels the save. At the latest, save anyway."""
+        loop = asyncio.get_running_loop()
         self._timer = None
-        if not self._writes.is_current:
+        if self._writes.is_current:
+            return
+        if loop.time() - self._changed < LULL_SECONDS and loop.time() < self._latest:
+            self._timer = loop.call_later(LULL_SECONDS, self._start_in_lull)
+        else:
             self._start()
 
     def _expected(self) -> float:

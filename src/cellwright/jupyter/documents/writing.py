@@ -19,6 +19,9 @@ from cellwright.jupyter.port import Documents
 
 HASH_SECONDS = 0.3
 """For how long the hash of a write may come after the server's answer, or after its word that the document is clean."""
+CANCELLED_SECONDS = 0.05
+SMALL_BYTES = 1024 * 1024
+"""Up to this size of a document, asking for the hash of its file costs no more than asking for its time."""
 LOAD_SECONDS = 2.0
 """The server looks once a second whether another program wrote the file, and loads it then."""
 
@@ -99,7 +102,9 @@ class FileWrites:
             return Outcome.UNANSWERED if room.answers_saves else Outcome.UNKNOWN
         if answer is not Saved.SUCCESS:
             return Outcome.REFUSED
-        await self._until(lambda: self.writes > writes, HASH_SECONDS)
+        # It comes with the answer, but not where another change has cancelled the write.
+        grace = HASH_SECONDS if room.changes == mark else CANCELLED_SECONDS
+        await self._until(lambda: self.writes > writes, grace)
         if self.written >= mark and self.writes > writes:
             return Outcome.WRITTEN
         return await self._without_hash(before, mark, arrivals, loads)
@@ -120,13 +125,17 @@ class FileWrites:
 
     async def look(self) -> FileInfo:
         """The file as it is now. If another program wrote it, the server is given the time to load that first."""
-        info = await self._documents.stat(self._path)
+        with_hash = self._wrote_last and self._room.size < SMALL_BYTES
+        info = await self._documents.stat(self._path, with_hash=with_hash)
         seen, self._seen = self._seen, (info, self.writes + self.loads)
+        if with_hash and info.hash == self._state.get("hash"):
+            return info
         if seen is None or (info.last_modified, info.size) == (seen[0].last_modified, seen[0].size):
             return info
-        loads = self.loads
-        if self.writes + self.loads == seen[1] or await self._is_foreign():
-            await self._until(lambda: self.loads > loads, LOAD_SECONDS)
+        writes, loads = self.writes, self.loads
+        if writes + loads == seen[1] or await self._is_foreign():
+            # Either another program wrote it, and the server is about to load that; or the server did, and is about to say so.
+            await self._until(lambda: (self.writes, self.loads) != (writes, loads), LOAD_SECONDS)
             self._seen = (info, self.writes + self.loads)
         return info
 

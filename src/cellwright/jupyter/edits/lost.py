@@ -19,6 +19,7 @@ MOST_CELLS = 200
 MOST_CALLS = 200
 MOST_BYTES = 4 * 1024 * 1024
 """Of one document's edits that are not in its file yet."""
+CELL_BYTES = 1_000
 MOST_DOCUMENTS = 64
 NAMED = 10
 WHOLE_TEXT = ""
@@ -81,7 +82,7 @@ class UnsavedEdits:
         return [(touched.author, touched.ids) for touched in all_touched]
 
     def _add(self, mark: int, author: str, cells: Mapping[str, Wanted], *, more: bool) -> None:
-        size = weight([wanted.cell for wanted in cells.values()])
+        size = sum(_bytes(wanted) for wanted in cells.values())
         self._calls.append(_UnsavedCall(mark, author, cells, more, size))
         self._bytes += size
         while len(self._calls) > MOST_CALLS or self._bytes > MOST_BYTES:
@@ -197,6 +198,13 @@ def _wanted(view: LiveNotebook, cell_id: str, touched: Touched) -> Wanted:
         "metadata": _metadata(view, cell_id),
     }
     return Wanted(cell, view.ids[index - 1] if index else None, cell_id in touched.moved)
+
+
+def _bytes(wanted: Wanted) -> int:
+    """About how much memory it takes."""
+    cell = wanted.cell or {}
+    metadata = cell.get("metadata")
+    return CELL_BYTES + 4 * len(str(cell.get("source", ""))) + (weight(metadata) if metadata else 0)
 
 
 def _metadata(view: LiveNotebook, cell_id: str) -> JsonObject:
