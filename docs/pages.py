@@ -31,6 +31,7 @@ SECTIONS = {
     ),
     "What it does": (
         "notebooks.md",
+        "saving.md",
         "python.md",
         "proposals.md",
         "scratch.md",

@@ -225,6 +225,16 @@ class JupyterProcess:
         """End it without a goodbye, as a crash would."""
         self._end(signal.SIGKILL)
 
+    @contextlib.contextmanager
+    def frozen(self) -> Generator[None]:
+        """A server that takes connections and does nothing, as one that is stuck."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
     def stop(self) -> None:
         self._end(signal.SIGTERM)
 

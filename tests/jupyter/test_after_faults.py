@@ -21,7 +21,7 @@ from cellwright.jupyter.remote.adapter import RemoteDocuments, RemoteJupyter
 from cellwright.jupyter.remote.rest import Rest
 from cellwright.jupyter.server.address import JupyterAddress
 from cellwright.notebook.addressing import at
-from jupyter_support import JupyterProcess, JupyterServer, eventually, sources_on_disk, write_notebook
+from jupyter_support import JupyterProcess, JupyterServer, eventually, read_only, sources_on_disk, write_notebook
 from notebook_agent import agent_of, in_front_of
 from requirements import requirement
 from support import free_port
@@ -136,10 +136,11 @@ async def test_what_was_not_written_before_a_connection_was_lost_is_written_at_t
     async with RemoteJupyter(JupyterAddress.parse(process.url, token=Secret(process.token))) as remote:
         rooms = Rooms(remote.documents, Collaborator())
         async with rooms.notebook(path) as opened:
-            await opened.change(lambda notebook: notebook.insert(-1, [NewCell("two")]))
-            assert opened.room is not None
-            await opened.room._access.channel.close()
-            await eventually(lambda: not opened.is_open, "the loss being noticed")
+            with read_only(file):
+                await opened.change(lambda notebook: notebook.insert(-1, [NewCell("two")]))
+                assert opened.room is not None
+                await opened.room._access.channel.close()
+                await eventually(lambda: not opened.is_open, "the loss being noticed")
         async with rooms.notebook(path) as opened:
             assert opened.view.cell_count == 2
         assert sources_on_disk(file) == ["one"]

@@ -1,7 +1,7 @@
 """Types that every part uses: who calls, what a call may do, what must not be shown."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -92,6 +92,9 @@ class Call:
 
     wish: object = None
     """The request's own choice of tools, as the catalogue reads it; None if it has none."""
+
+    news: list[str] = field(default_factory=list[str], compare=False)
+    """What the caller should know beside the answer, as that earlier edits are gone. It is added to the answer."""
 
     @property
     def session(self) -> str:

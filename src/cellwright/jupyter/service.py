@@ -15,6 +15,7 @@ from cellwright.jupyter.documents.open_document import DocumentChanged, OpenDocu
 from cellwright.jupyter.documents.people import Strangers
 from cellwright.jupyter.documents.presence import Collaborator
 from cellwright.jupyter.documents.rooms import Rooms
+from cellwright.jupyter.edits.lost import LostEdits
 from cellwright.jupyter.edits.proposals import Desk, Proposals
 from cellwright.jupyter.files.creating import CreatedFile, create, new_notebook
 from cellwright.jupyter.files.guarded import guarded
@@ -98,6 +99,7 @@ class LiveNotebooks:
         # Jupyter does not bear two changes of one kernel at once: one of them fails, or the kernel never answers again.
         self._changing_kernels = Claims()
         self._connected: Connected | None = None
+        self._lost = LostEdits()
         self._holders: set[asyncio.Task[None]] = set()
         self._sights = Sights()
 
@@ -140,7 +142,13 @@ class LiveNotebooks:
                 connected.found.share.close()
 
     def _opened(self, server: FoundServer, call: Call) -> Connected:
-        rooms = Rooms(server.jupyter.documents, self._collaborator(call), idle_seconds=self._idle_seconds)
+        rooms = Rooms(
+            server.jupyter.documents,
+            self._collaborator(call),
+            idle_seconds=self._idle_seconds,
+            lost=self._lost,
+            root=server.root,
+        )
         rooms.subscribe(self._changed)
         rooms.subscribe(lambda change: self._note_stranger(rooms, change))
         embedded = self._embedded if server.origin == "embedded" else None
@@ -240,6 +248,8 @@ class LiveNotebooks:
         """The live notebook, kept open for the block. With `looks`, others may move or delete it meanwhile."""
         connected = await self.connected(call)
         async with connected.rooms.notebook(path, looks=looks) as document:
+            if not looks:
+                call.news.extend(connected.rooms.news(path, RoomKind.NOTEBOOK, call.principal.id))
             yield document
 
     def sight(self, call: Call, path: NotebookPath, view: str | None = None) -> CallersSight:

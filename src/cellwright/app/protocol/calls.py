@@ -7,7 +7,14 @@ from typing import Any, Protocol
 
 from cellwright.app.log import log_event
 from cellwright.app.offers.catalogue import OfferedTool
-from cellwright.app.protocol.results import Answer, answer_error, answer_result, write_result
+from cellwright.app.protocol.results import (
+    Answer,
+    answer_error,
+    answer_result,
+    failure_with_news,
+    with_news,
+    write_result,
+)
 from cellwright.core.errors import INTERNAL_ERROR, INTERNAL_HINT, INTERNAL_MESSAGE, CellwrightError, Crash
 from cellwright.core.types import Call
 
@@ -55,11 +62,12 @@ class ToolCalls:
         try:
             parsed = offered.signature.parse(arguments)
             leading = (offered.service, call) if offered.signature.takes_call else (offered.service,)
-            answer = await self._answer(await offered.tool.function(*leading, **parsed), offered)
+            result = await offered.tool.function(*leading, **parsed)
+            answer = await self._answer(with_news(result, call.news) if call.news else result, offered)
             outcome = "failed" if answer.failed else "ok"
         except CellwrightError as error:
             outcome = error.code
-            answer = answer_error(error, offered.failure)
+            answer = answer_error(failure_with_news(error, call.news) if call.news else error, offered.failure)
         except Exception:  # noqa: BLE001 - the edge of the process: a crash is logged in full and answered in one line
             outcome = INTERNAL_ERROR
             log_event("crash", level=40, exc_info=True, tool=offered.name, request=call.request_id)

@@ -64,6 +64,22 @@ def write_result(result: object) -> WholeResult:
     return WholeResult(reply, data, text)
 
 
+def with_news(result: object, news: Sequence[str]) -> object:
+    """The result with what the caller should know beside it, among its notes."""
+    reply = cast("Reply[object]", result) if isinstance(result, Reply) else Reply(result)
+    known: object = reply.data
+    if not isinstance(known, dict):
+        return reply
+    data = cast("dict[str, Any]", known)
+    content = reply.content if reply.content is None or DataAsText() in reply.content else (*reply.content, *news)
+    return replace(reply, data={**data, "notes": [*data.get("notes", ()), *news]}, content=content)
+
+
+def failure_with_news(error: CellwrightError, news: Sequence[str]) -> CellwrightError:
+    """The failure with what the caller should know beside it, behind its hint."""
+    return type(error)(error.message, hint=". ".join(filter(None, (error.hint, *news))), details=error.details)
+
+
 def _visible_part(part: Content) -> Content:
     if isinstance(part, Link):
         return replace(part, name=shown(part.name), mime_type=shown(part.mime_type))

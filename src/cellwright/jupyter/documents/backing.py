@@ -5,12 +5,12 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
-
-from pycrdt import Map, MapEvent, Subscription
+from typing import Any, Protocol
 
 from cellwright.core.errors import CellwrightError, NotFound, Unavailable
-from cellwright.jupyter.documents.room import Room, Saved
+from cellwright.jupyter.documents.room import Room
+from cellwright.jupyter.documents.saving import After, Saver
+from cellwright.jupyter.documents.writing import FileWrites
 from cellwright.jupyter.errors import UnknownOutcome, answered_soon
 from cellwright.jupyter.files.paths import DocPath
 from cellwright.jupyter.model import FileInfo, FileKind
@@ -29,7 +29,9 @@ class Acknowledged:
     live: bool
     """Whether it went into the document that people share, as opposed to the file."""
     saved: bool
-    """Whether it is known to be in the file by now."""
+    """Whether it is known to be in the file by now, with all that was changed before it."""
+    not_saved: str = ""
+    """Why it is not in the file, and what to do; empty where that is plain, as for a proposal."""
     reaches_others: bool = True
     """False when the server has stopped passing changes on to people who have the document open."""
 
@@ -69,6 +71,10 @@ class Backing(Protocol):
         """Wait until our changes have arrived. Raises UnknownOutcome if that cannot be known."""
         ...
 
+    async def settle(self, after: After) -> str:
+        """Have our changes saved, now or soon. Returns why they are not in the file yet, and what to do; nothing if they are."""
+        ...
+
     async def save(self) -> bool:
         """Write the file now. Returns whether it was written."""
         ...
@@ -85,10 +91,11 @@ class RoomBacking:
         self.room = room
         self._documents = documents
         self._path = path
-        self._state: Map[Any] = room.doc.get("state", type=Map)
-        self._named_at_first = self._named = self._state.get("path")
-        self._on_written: list[Callable[[], None]] = []
-        self._subscription: Subscription | None = self._state.observe(self._follow_state)
+        self.writes = FileWrites(room, documents, path)
+        self.saver = Saver(self.writes, lambda: room.size, lambda: room.changes, path.text)
+        self.unwritten = False
+        """True from anybody's change until the server says that it is in the file."""
+        self._named_at_first = self.writes.name
         self._looked = time.monotonic()
 
     @property
@@ -109,25 +116,14 @@ class RoomBacking:
     async def refresh(self) -> None:
         self._check_name()
         if time.monotonic() - self._looked > TRUST_SECONDS:
-            info = await answered_soon(self._documents.stat(self._path), self._path.text)
+            info = await answered_soon(self.writes.look(), self._path.text)
             if info.kind is FileKind.DIRECTORY:
                 raise NotFound(f"{self._path} is a folder now", hint="list_documents shows what is in it")
             self._looked = time.monotonic()
 
-    def when_written(self, callback: Callable[[], None]) -> None:
-        """Call `callback` whenever the server says that the file is up to date with the document."""
-        self._on_written.append(callback)
-
-    def _follow_state(self, event: MapEvent) -> None:
-        self._named = self._state.get("path")
-        dirty = cast("dict[str, dict[str, object]]", event.keys).get("dirty", {})
-        if dirty.get("newValue") is False:
-            for callback in self._on_written:
-                callback()
-
     def _check_name(self) -> None:
         """Raise if the file was renamed: the room follows its file. Right after joining, the room may still have an older name."""
-        named = self._named
+        named = self.writes.name
         if isinstance(named, str) and named not in ("", self._path.text, self._named_at_first):
             raise NotFound(f"{self._path} was renamed to {named}", hint=f"Use {named}")
 
@@ -153,19 +149,17 @@ class RoomBacking:
             log.info("file_not_looked_at_after_a_change path=%s error=%s", self._path, error)
         return Acknowledged(live=True, saved=False, reaches_others=self.room.reaches_others)
 
+    async def settle(self, after: After) -> str:
+        return await self.saver.settle(after)
+
     async def save(self) -> bool:
-        """Write the file, and compare its time: the server reports success also when writing failed."""
+        """Write the file, and know it: the server reports success also when writing failed."""
         self._check_name()
-        before = await self._documents.stat(self._path)
-        if await self.room.save() is not Saved.SUCCESS:
-            return False
-        return (await self._documents.stat(self._path)).last_modified > before.last_modified
+        return await self.saver.save()
 
     async def close(self) -> None:
-        if self._subscription is not None:
-            self._state.unobserve(self._subscription)
-            self._subscription = None
-        self._on_written.clear()
+        self.saver.close()
+        self.writes.close()
         await self.room.leave()
 
 
@@ -229,6 +223,9 @@ class FileBacking:
                 self._spoiled = error
                 raise
         return Acknowledged(live=False, saved=True)
+
+    async def settle(self, after: After) -> str:  # noqa: ARG002 - every change is written at once
+        return ""
 
     async def save(self) -> bool:
         """Every change is written at once; nothing is left to save."""

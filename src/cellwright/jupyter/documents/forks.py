@@ -7,6 +7,7 @@ from urllib.parse import quote
 from cellwright.core.errors import NotFound
 from cellwright.jupyter.documents.backing import Acknowledged
 from cellwright.jupyter.documents.room import Room
+from cellwright.jupyter.documents.saving import After
 from cellwright.jupyter.port import Fork, RoomAccess, RoomChannel
 from cellwright.jupyter.remote.rest import NOT_FOUND, Rest
 
@@ -91,6 +92,9 @@ class ForkBacking:
     async def acknowledge(self) -> Acknowledged:
         await self._room.flush()
         return Acknowledged(live=False, saved=False)
+
+    async def settle(self, after: After) -> str:  # noqa: ARG002 - there is no file
+        return ""
 
     async def save(self) -> bool:
         return False

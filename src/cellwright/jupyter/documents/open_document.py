@@ -1,14 +1,16 @@
 """A document that is open: as its users work with it, as lists show it, and as its changes are announced."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from cellwright.core.errors import CellwrightError
+from cellwright.core.errors import CellwrightError, Conflict
 from cellwright.jupyter.documents.backing import Acknowledged, Backing, RoomBacking
 from cellwright.jupyter.documents.room import Room
+from cellwright.jupyter.documents.saving import After
 from cellwright.jupyter.documents.text import TextDocument
+from cellwright.jupyter.edits.lost import LostEdits, Noted, UnsavedEdits
 from cellwright.jupyter.files.paths import DocPath
 from cellwright.jupyter.model import RoomKind
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
@@ -61,14 +63,38 @@ class OpenRoom:
         return self.room_id.rpartition(":")[2] if self.room_id else None
 
 
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is remembered of a document's edits until they are in its file, and of those that are gone."""
+
+    unsaved: UnsavedEdits
+    lost: LostEdits
+
+
+@dataclass(frozen=True, slots=True)
+class OnDisk:
+    """Whether what was changed is in the file; None if nobody knows."""
+
+    saved: bool | None
+    not_saved: str = ""
+
+
 class OpenDocument(Generic[View]):
     """A document while it is leased: read `view` freely, change it through `change`."""
 
-    def __init__(self, path: DocPath, view: View, backing: Backing, may_change: MayChange = anybody_may_change) -> None:
+    def __init__(
+        self,
+        path: DocPath,
+        view: View,
+        backing: Backing,
+        may_change: MayChange = anybody_may_change,
+        memory: Memory | None = None,
+    ) -> None:
         self.path = path
         self.view: View = view
         self._backing = backing
         self._may_change = may_change
+        self._memory = memory
 
     @property
     def live(self) -> bool:
@@ -104,21 +130,70 @@ class OpenDocument(Generic[View]):
         return result, await self.acknowledge(save=save)
 
     async def acknowledge(self, *, save: bool = False) -> Acknowledged:
-        """Wait until all changes so far have arrived."""
+        """Wait until all changes so far have arrived, and see to it that they are saved."""
         self._move_cursor()
+        noted = self._note_edits()
+        loads = self._loads
         acknowledged = await self._backing.acknowledge()
-        # The server may not notice the change of a notebook that is `unheard`, and so not write it by itself.
-        unheard = isinstance(self.view, LiveNotebook) and self.view.unheard
-        if acknowledged.saved or not (save or unheard):
+        if acknowledged.saved:
             return acknowledged
+        if save:
+            return replace(acknowledged, saved=await self._backing.save())
+        # A notebook that is `unheard` changes without the server noticing: it is not written by itself.
+        if isinstance(self.view, LiveNotebook) and self.view.unheard:
+            return replace(acknowledged, saved=await self._save_unheard())
+        reason = await self._backing.settle(After.EDIT)
+        if self._loads > loads:
+            self._check_kept(noted)
+        return replace(acknowledged, saved=self.live and not reason, not_saved=reason)
+
+    async def arrive(self) -> None:
+        """Wait until all changes so far have arrived. Saving them is left to others."""
+        await self._backing.acknowledge()
+
+    async def settle_run(self) -> OnDisk:
+        """See to it that the outputs of a run are saved."""
+        room = self.room
+        if room is None:
+            return OnDisk(saved=True)
+        reason = await self._backing.settle(After.RUN)
+        return OnDisk(not reason, reason)
+
+    def on_disk(self) -> OnDisk:
+        """Whether the file has everything that was changed here."""
+        backing = self._backing
+        if not isinstance(backing, RoomBacking):
+            return OnDisk(saved=True)
+        if not backing.room.answers_saves:
+            return OnDisk(saved=None, not_saved=backing.saver.why_not())
+        reason = backing.saver.why_not() or ("people's last changes are being saved" if backing.unwritten else "")
+        return OnDisk(not reason, reason)
+
+    @property
+    def _loads(self) -> int:
+        return self._backing.writes.loads if isinstance(self._backing, RoomBacking) else 0
+
+    def _note_edits(self) -> list[Noted]:
+        """Remember the edits until they are in the file."""
+        room = self.room
+        return (
+            self._memory.unsaved.note(room.changes, self.view) if self._memory is not None and room is not None else []
+        )
+
+    def _check_kept(self, noted: Sequence[Noted]) -> None:
+        """Raise if Jupyter dropped one of these edits because another program had written the file."""
+        if self._memory is not None and self._memory.lost.holds(self.path.text, noted):
+            raise Conflict(
+                f"another program wrote {self.path} meanwhile, and Jupyter loaded that: your edit is not in it",
+                hint="Read it again; undo_nb_edit with again: true makes edits of a notebook again, if they still fit",
+            )
+
+    async def _save_unheard(self) -> bool:
         try:
-            saved = await self._backing.save()
+            return await self._backing.save()
         except CellwrightError:
-            # The change has arrived. That it is not in the file yet is a failure only for a caller with `save`.
-            if save:
-                raise
-            saved = False
-        return Acknowledged(acknowledged.live, saved, acknowledged.reaches_others)
+            # The change has arrived. That it is not in the file yet is no failure of the edit.
+            return False
 
     async def save(self) -> bool:
         """Write the file now. Returns whether it was written."""

@@ -1,10 +1,11 @@
 """Opening documents: by joining their room, or by reading the file where the server shares nothing."""
 
+from contextlib import suppress
 from typing import Any
 
 from pycrdt import Doc
 
-from cellwright.core.errors import InvalidArgument
+from cellwright.core.errors import CellwrightError, InvalidArgument
 from cellwright.jupyter.documents.backing import Backing, FileBacking, RoomBacking
 from cellwright.jupyter.documents.first_alone import FirstAlone
 from cellwright.jupyter.documents.open_document import AnyView
@@ -64,7 +65,11 @@ class Opener:
             finally:
                 if not room.is_open:
                     view.close()
-        return view, RoomBacking(room, self._documents, path)
+        backing = RoomBacking(room, self._documents, path)
+        # So that a later look knows whether another program wrote the file meanwhile. Without it, the next save finds that out.
+        with suppress(CellwrightError):
+            await backing.writes.look()
+        return view, backing
 
     async def _read(self, path: DocPath, kind: RoomKind) -> tuple[AnyView, Backing]:
         file_kind = FileKind.NOTEBOOK if kind is RoomKind.NOTEBOOK else FileKind.FILE

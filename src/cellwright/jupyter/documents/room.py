@@ -44,6 +44,8 @@ FLUSH_SECONDS = 20.0
 SAVE_SECONDS = 20.0
 LEAVE_SECONDS = 3.0
 ECHO_SECONDS = 2.0
+NOTHING_NEW = b"\0\0"
+"""The update of a transaction that changed nothing, as when our own change comes back."""
 RAW = 2
 """Jupyter's own message type, beside those of the Y protocol."""
 REMOTE = "remote"
@@ -104,6 +106,8 @@ class Room:
         self.incoming_authors: frozenset[int] | None = None
         """While an update of others is taken in: the clients who wrote what it has, as far as it says."""
         self._made = time.monotonic()
+        self.arrivals = 0
+        """How many changes of others have come; also those that the server makes itself."""
         self.size = 0
         """The bytes of all updates of the document: about as much as it takes in memory."""
 
@@ -148,6 +152,21 @@ class Room:
         """Whether the server has acknowledged all our changes."""
         return self._acknowledged == self._changes and not self._barriers and not self._saves
 
+    @property
+    def changes(self) -> int:
+        """How many changes we made."""
+        return self._changes
+
+    @property
+    def acknowledged(self) -> int:
+        """How many of our changes the server has for certain."""
+        return self._acknowledged
+
+    @property
+    def answers_saves(self) -> bool:
+        """Whether the server answers a request to save."""
+        return self._access.answers_saves
+
     def check_open(self) -> None:
         """Raise if the document can no longer be changed through this room."""
         if self._lost is not None:
@@ -165,8 +184,10 @@ class Room:
 
     async def save(self, timeout: float = SAVE_SECONDS) -> Saved:  # noqa: ASYNC109
         """Ask the server to write the file now."""
-        # A save is handled at once, changes go through a queue: without the barrier the file would lack our last change.
-        await self._barrier(timeout)
+        if self._acknowledged < self._changes:
+            # A save is handled at once, changes go through a queue: without the barrier the file would lack our last change.
+            await self._barrier(timeout)
+        self.check_open()
         if not self._access.answers_saves:
             return Saved.UNANSWERED
         number = next(self._save_ids)
@@ -256,6 +277,8 @@ class Room:
             self.size += len(event.update)
             self._echoed = False
             self._outgoing.put_nowait(create_update_message(event.update))
+        elif len(event.update) > len(NOTHING_NEW):
+            self.arrivals += 1
 
     def _send_awareness(self, topic: str, changes: tuple[dict[str, Any], Any]) -> None:
         change, origin = changes

@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+import shutil
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 from cellwright.core.errors import CellwrightError, Conflict, NotFound, Unavailable
@@ -14,6 +16,7 @@ from cellwright.jupyter.documents.open_document import (
     AnyView,
     DocumentChanged,
     MayChange,
+    Memory,
     OpenDocument,
     OpenRoom,
     anybody_may_change,
@@ -21,6 +24,7 @@ from cellwright.jupyter.documents.open_document import (
 from cellwright.jupyter.documents.opening import Opener
 from cellwright.jupyter.documents.presence import Collaborator
 from cellwright.jupyter.documents.text import TextDocument
+from cellwright.jupyter.edits.lost import LostEdits, UnsavedEdits
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.model import RoomKind
 from cellwright.jupyter.notebooks.cellindex import CellsChanged
@@ -39,6 +43,7 @@ MOST_REMEMBERED = 1_000
 ATTEMPTS = 3
 
 T = TypeVar("T")
+K = TypeVar("K")
 Key = tuple[str, RoomKind]
 RunEnded = Callable[[], bool]
 
@@ -63,6 +68,7 @@ class _Entry:
     unwritten: bool = False
     """True from a change until the server says that it is in the file. The server tries once, a second after a change."""
     saved: bool | None = None
+    unsaved: UnsavedEdits = field(default_factory=UnsavedEdits)
     used: bool = False
     """Whether a lease has ended. A document that was only just opened has none yet, but is about to be leased."""
 
@@ -110,7 +116,15 @@ class Rooms:
         idle_seconds: float = IDLE_SECONDS,
         idle_bytes: int = IDLE_BYTES,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        lost: LostEdits | None = None,
+        root: Path | None = None,
     ) -> None:
+        """`lost` outlives this server. `root` is the folder that the server shows, if it is on this machine."""
+        self.lost = LostEdits() if lost is None else lost
+        self._root = root
+        self._loaded: dict[Key, int] = {}
+        """How often each document was loaded anew because another program wrote its file."""
+        self._told_of_loads: dict[tuple[Key, str], int] = {}
         self._opener = Opener(documents, collaborator)
         self._idle_seconds = idle_seconds
         self._idle_bytes = idle_bytes
@@ -143,7 +157,7 @@ class Rooms:
                 entry.runs.append(run_ended)
             try:
                 await read_heads(entry.view)
-                yield OpenDocument(path, entry.view, entry.backing, may_change)
+                yield OpenDocument(path, entry.view, entry.backing, may_change, self._memory(entry))
             finally:
                 if run_ended is not None:
                     entry.runs.remove(run_ended)
@@ -155,7 +169,21 @@ class Rooms:
         """Lease the text file, opening it if necessary."""
         async with self._lease(path, RoomKind.TEXT) as entry:
             assert isinstance(entry.view, TextDocument)
-            yield OpenDocument(path, entry.view, entry.backing, may_change)
+            yield OpenDocument(path, entry.view, entry.backing, may_change, self._memory(entry))
+
+    def _memory(self, entry: _Entry) -> Memory:
+        return Memory(entry.unsaved, self.lost)
+
+    def news(self, path: DocPath, kind: RoomKind, author: str) -> list[str]:
+        """What this author should know of the document beside what was asked, told once: edits that are gone, a file that changed."""
+        key = (path.text, kind)
+        news = [self.lost.news(path.text, author)]
+        loads, told = self._loaded.get(key, 0), self._told_of_loads.get((key, author))
+        if loads != told:
+            _remember(self._told_of_loads, (key, author), loads)
+        if told is not None and loads > told:
+            news.append(f"another program wrote {path} on disk, and Jupyter loaded that into the shared document")
+        return [text for text in news if text]
 
     def open_rooms(self) -> list[OpenRoom]:
         """Documents that are open, then those that were until at most an hour ago."""
@@ -174,7 +202,7 @@ class Rooms:
         entry = self._entries.get((path.text, RoomKind.NOTEBOOK))
         if entry is None or not isinstance(entry.view, LiveNotebook):
             return None
-        return OpenDocument(path, entry.view, entry.backing)
+        return OpenDocument(path, entry.view, entry.backing, memory=self._memory(entry))
 
     def subscribe(self, listener: Callable[[DocumentChanged], None]) -> Callable[[], None]:
         """Call `listener` for every change of an open document, until the returned function is called."""
@@ -332,40 +360,62 @@ class Rooms:
         now = self._now()
         entry = _Entry((path.text, kind), path, view, backing, now, now)
         entry.unwritten = entry.key in self._unwritten
+        self.lost.compare(path.text, view)
         self._announce_changes(entry)
         self._entries[entry.key] = entry
         if isinstance(backing, RoomBacking):
             backing.room.when_lost(lambda: self._drop(entry))
+            backing.saver.free_space = lambda: _free_space(self._root, path)
         entry.idle = asyncio.get_running_loop().call_later(self._idle_seconds, self._leave_later, entry)
         return entry
 
     def _announce_changes(self, entry: _Entry) -> None:
         path, kind = entry.key
 
-        def on_cells_changed(change: CellsChanged) -> None:
+        def note_change() -> None:
             entry.changed = entry.unwritten = True
+            if isinstance(entry.backing, RoomBacking):
+                entry.backing.unwritten = True
+
+        def on_cells_changed(change: CellsChanged) -> None:
+            note_change()
             self._announce(DocumentChanged(path, kind, change.cells, change.order, change.ours))
 
         def on_text_changed(ours: bool) -> None:
-            entry.changed = entry.unwritten = True
+            note_change()
             self._announce(DocumentChanged(path, kind, frozenset(), order=False, ours=ours))
 
         def on_written() -> None:
             entry.unwritten = False
             self._unwritten.pop(entry.key, None)
+            if isinstance(entry.backing, RoomBacking):
+                entry.backing.unwritten = False
+                entry.unsaved.confirm(entry.backing.writes.written)
+
+        def on_loaded() -> None:
+            entry.unwritten = False
+            _remember(self._loaded, entry.key, self._loaded.get(entry.key, 0) + 1)
+            self.lost.suspect(entry.path.text, entry.unsaved)
+            # Once the document has taken in all that came with it.
+            asyncio.get_running_loop().call_soon(self.lost.compare, entry.path.text, entry.view)
 
         if isinstance(entry.view, LiveNotebook):
             entry.view.on_change(on_cells_changed)
         else:
             entry.view.on_change(on_text_changed)
         if isinstance(entry.backing, RoomBacking):
-            entry.backing.when_written(on_written)
+            entry.backing.writes.when_written(on_written)
+            entry.backing.writes.when_loaded(on_loaded)
 
     def _announce(self, change: DocumentChanged) -> None:
         for listener in tuple(self._listeners):
             listener(change)
 
     def _leave_later(self, entry: _Entry) -> None:
+        if isinstance(entry.backing, RoomBacking) and entry.backing.is_open and entry.backing.saver.fails:
+            # Jupyter forgets a document that nobody has open, and with it what could not be written so far.
+            entry.idle = asyncio.get_running_loop().call_later(self._idle_seconds, self._leave_later, entry)
+            return
         if entry.leases == 0:
             # Forgotten at once, so that the next caller opens it anew instead of getting a document that is closing.
             self._forget(entry)
@@ -396,6 +446,8 @@ class Rooms:
             entry.idle = None
         if self._entries.get(entry.key) is entry:
             del self._entries[entry.key]
+            if isinstance(entry.backing, RoomBacking):
+                self.lost.suspect(entry.path.text, entry.unsaved)
             if entry.unwritten and isinstance(entry.backing, RoomBacking):
                 _remember(self._unwritten, entry.key, None)
             _remember(self._left, entry.key, entry.status(self._now(), connected=False))
@@ -406,7 +458,17 @@ class Rooms:
         task.add_done_callback(self._tasks.discard)
 
 
-def _remember(memory: dict[Key, T], key: Key, value: T) -> None:
+def _free_space(root: Path | None, path: DocPath) -> int | None:
+    """The bytes that are free where the file is, if its disk is on this machine."""
+    if root is None:
+        return None
+    try:
+        return shutil.disk_usage((root / path.text).parent).free
+    except OSError:
+        return None
+
+
+def _remember(memory: dict[K, T], key: K, value: T) -> None:
     memory.pop(key, None)
     memory[key] = value
     if len(memory) > MOST_REMEMBERED:

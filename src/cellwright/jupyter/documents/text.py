@@ -36,6 +36,7 @@ class TextDocument:
         self._source: Text = doc.get("source", type=Text)
         self._listeners: list[Callable[[bool], None]] = []
         self._touched: int | None = None
+        self._authors: set[str] = set()
         self._subscription: Subscription | None = self._source.observe(cast("Any", self._follow))
 
     def close(self) -> None:
@@ -85,6 +86,7 @@ class TextDocument:
         check_growth(now, 1, len(text) - length)
         with self.doc.transaction(origin=author):
             apply(self._source, now, [TextChange(position, position + length, text)])
+        self._authors.add(author)
         self._touched = byte_offset(now, position) + len(text.encode("utf-8"))
         return now[position : position + length]
 
@@ -97,12 +99,18 @@ class TextDocument:
         with self.doc.transaction(origin=author):
             changes = set_text(self._source, text)
         if changes:
+            self._authors.add(author)
             self._touched = len(text[: len(text) - (len(now) - changes[-1].end)].encode("utf-8"))
 
     def take_touched(self) -> int | None:
         """The byte offset at which the last edit ended. It is returned once, because it holds only until somebody else writes."""
         offset, self._touched = self._touched, None
         return offset
+
+    def take_authors(self) -> set[str]:
+        """Who edited the text since this was last asked."""
+        authors, self._authors = self._authors, set()
+        return authors
 
     def fill(self, text: str) -> None:
         """Put the text of a file into an empty document."""

@@ -10,6 +10,7 @@ from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from pycrdt import Encoder
@@ -208,18 +209,21 @@ class IncomingUpdate(_Reader):
 
     def check(self) -> Iterator[None]:
         """Raise RefusedUpdate if it has too many parts or is nested too deeply. Every next() works for a few milliseconds."""
-        harmless = len(self._data) < HARMLESS_BYTES
+        if len(self._data) < HARMLESS_BYTES:
+            # Whatever is wrong with it, the library says so.
+            with suppress(RefusedUpdate):
+                yield from self._walk()
+        else:
+            yield from self._walk()
+
+    def _walk(self) -> Iterator[None]:
         try:
             yield from self._read_structs()
             self._deletions_at = self._at
-            if not harmless:
-                yield from self._read_deletions()
+            yield from self._read_deletions()
         except (IndexError, ValueError) as error:
-            if harmless:
-                return  # the library says what is wrong with it
             raise _refused("that cannot be read") from error
-        if not harmless:
-            yield from self._check_nesting()
+        yield from self._check_nesting()
 
     def pieces(self, state: bytes) -> Iterator[bytes]:
         """The update as several, each of which builds on those before it. `state` is the state vector of the document."""

@@ -84,6 +84,15 @@ class Remarked:
     after: JsonObject
 
 
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """Which cells a call of `author` put, changed, moved or removed; or put back as they were."""
+
+    author: str
+    ids: frozenset[str]
+    moved: frozenset[str] = frozenset()
+
+
 Step = Inserted | Removed | Rewritten | Retyped | Moved | Cleared | Remarked
 
 
@@ -100,12 +109,32 @@ class EditGroup:
         """Bytes in memory."""
         return weight(self.steps)
 
+    @property
+    def touched(self) -> Touched:
+        ids: set[str] = set()
+        moved: set[str] = set()
+        for step in self.steps:
+            match step:
+                case Inserted(cells):
+                    ids.update(cell_id for cell_id, _ in cells)
+                case Removed(cells):
+                    ids.update(str(cell.get("id", "")) for _, cell in cells)
+                case Moved(cells):
+                    moved.update(cell_id for cell_id, _ in cells)
+                case Rewritten() | Retyped() | Remarked():
+                    ids.add(step.cell_id)
+                case Cleared():
+                    # Outputs are no work of the caller's: a run brings them again.
+                    pass
+        return Touched(self.author, frozenset(ids | moved), frozenset(moved))
+
 
 class History:
     """The latest edits of one notebook, of all authors, within a bound of memory."""
 
     def __init__(self, grew: Callable[[], None] = lambda: None) -> None:
         self._groups: deque[tuple[EditGroup, int]] = deque()
+        self._touched: deque[Touched] = deque(maxlen=MAX_GROUPS)
         self._grew = grew
         self.weight = 0
         """Bytes in memory."""
@@ -114,6 +143,7 @@ class History:
         if not steps:
             return
         group = EditGroup(author, what, tuple(steps))
+        self._touched.append(group.touched)
         group_weight = group.weight
         self._groups.append((group, group_weight))
         self.weight += group_weight
@@ -128,7 +158,15 @@ class History:
     def last_of(self, author: str) -> EditGroup | None:
         return next((group for group, _ in reversed(self._groups) if group.author == author), None)
 
+    def take_touched(self) -> list[Touched]:
+        """What was edited or taken back since this was last asked."""
+        touched = list(self._touched)
+        self._touched.clear()
+        return touched
+
     def forget(self, group: EditGroup) -> None:
+        """Forget an edit that was taken back."""
+        self._touched.append(group.touched)
         for entry in self._groups:
             if entry[0] is group:
                 self._groups.remove(entry)

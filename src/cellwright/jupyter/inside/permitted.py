@@ -82,6 +82,8 @@ ROOMS: Mapping[str, tuple[Leave, ...]] = {
     "document": (READ_FILES,),
     "open_rooms": (READ_FILES,),
     "find": (READ_FILES,),
+    "news": (READ_FILES,),
+    "lost": (READ_FILES,),
     "end": (WRITE_FILES,),
     "let_go": (WRITE_FILES,),
 }

@@ -487,7 +487,8 @@ class KernelConnection:
         await self._settle([request for request in self._requests.values() if request.incomplete], error)
 
     async def _reconnect(self) -> None:
-        deadline = asyncio.get_running_loop().time() + RECONNECT_SECONDS
+        began = asyncio.get_running_loop().time()
+        deadline = began + RECONNECT_SECONDS
         for attempt in range(1000):
             try:
                 return await self.ready()

@@ -67,7 +67,8 @@ class RunHolder:
         except CellwrightError:
             # Either the notebook was left, so Jupyter has everything and saves it; or it was lost, and `hold` opens it again.
             return
-        await document.save()
+        if not document.on_disk().saved:
+            await document.save()
 
     def _opened(self) -> OpenDocument[LiveNotebook]:
         """The notebook of the run; after the run, the one that anybody has open. Raises if there is none."""
@@ -83,7 +84,7 @@ class RunHolder:
             while not execution.ended:
                 await execution.wait(LOST_CHECK_SECONDS)
                 await self._renew_if_lost()
-            await self._opened().acknowledge()
+            await self._opened().arrive()
             for writer in self._writers:
                 writer.settle()
         except CellwrightError as error:

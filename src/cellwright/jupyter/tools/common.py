@@ -17,6 +17,7 @@ from cellwright.core.toolset import Content, DataAsText, Image, Reply
 from cellwright.core.types import Call
 from cellwright.core.weight import characters_in
 from cellwright.jupyter.documents.backing import Acknowledged
+from cellwright.jupyter.documents.open_document import OnDisk
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.kernels.executions import ExecutionView
 from cellwright.jupyter.model import FileListing, NewCell
@@ -72,15 +73,47 @@ def author_of(call: Call) -> str:
     return call.principal.id
 
 
-class EditAcknowledgement(TypedDict):
+class SavedState(TypedDict, total=False):
+    """Whether what was changed is on disk, with all before it; if not, why, and what to do."""
+
+    saved: bool | None
+    not_saved: str
+
+
+class EditAcknowledgement(SavedState):
     """Whether people share the document of an edit, and whether the edit is on disk."""
 
     live: bool
-    saved: bool
 
 
-def acknowledgement(acknowledged: Acknowledged) -> EditAcknowledgement:
-    return {"live": acknowledged.live, "saved": acknowledged.saved}
+def acknowledgement(acknowledged: Acknowledged, run: SavedState | None = None) -> EditAcknowledgement:
+    """What is known of an edit; of an edit and the `run` that followed it, whether both are on disk."""
+    if run is not None and "saved" in run:
+        return {"live": acknowledged.live, **saved_part(run)}
+    return {"live": acknowledged.live, **saved_state(OnDisk(acknowledged.saved, acknowledged.not_saved))}
+
+
+def saved_state(on_disk: OnDisk) -> SavedState:
+    if on_disk.not_saved:
+        return {"saved": on_disk.saved, "not_saved": on_disk.not_saved}
+    return {"saved": on_disk.saved}
+
+
+def saved_part(answer: SavedState) -> SavedState:
+    """The part of an answer that says whether everything is on disk."""
+    return saved_state(OnDisk(answer.get("saved"), answer.get("not_saved", "")))
+
+
+async def saved_after_run(notebooks: LiveNotebooks, call: Call, view: ExecutionView, path: NotebookPath) -> SavedState:
+    """Whether the outputs of a run are on disk, after a save if there was none for a while."""
+    if not view.state.ended:
+        return {"saved": False, "not_saved": "it still runs; its outputs are saved every few seconds"}
+    try:
+        async with notebooks.open(call, path) as document:
+            return saved_state(await document.settle_run())
+    except CellwrightError as error:
+        # The run has happened, whatever became of its notebook.
+        return {"saved": False, "not_saved": error.message}
 
 
 class EditOutcome(EditAcknowledgement):
@@ -167,7 +200,7 @@ def how_it_went(view: ExecutionView) -> str:
     return f"{view.state.value}: {cells}" if count == 1 else f"{view.state.value}: of {cells} {state_counts}"
 
 
-class RunOutcome(TypedDict):
+class RunOutcome(SavedState):
     """The part of an answer about a run that is always there."""
 
     failed_cells: NotRequired[list[str]]
@@ -199,7 +232,8 @@ async def run_report(
     outputs = [output for cell in view.cells for output in cell.outputs]
     fitted = await notebooks.pictures.in_outputs(outputs, MAX_PICTURES, call.principal.id)
     shaped, pictures = await off_the_loop(size, shape_execution, view, path, limit, fitted)
-    report: RunReport = {"executed": True, **shaped}
+    saved: SavedState = await saved_after_run(notebooks, call, view, path) if isinstance(path, NotebookPath) else {}
+    report: RunReport = {"executed": True, **saved, **shaped}
     if not view.state.ended:
         report["cursor"] = view.cursor()
         rest = f"get_execution('{view.id}', since='{report['cursor']}')"

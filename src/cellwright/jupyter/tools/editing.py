@@ -111,7 +111,7 @@ async def edit_nb_cell(
         "diff": diff,
         "cells": where,
         "view": new_view,
-        **acknowledgement(acknowledged),
+        **acknowledgement(acknowledged, report.data),
         **proposed(proposal),
         **report.data,
     }
@@ -124,9 +124,21 @@ class UndoneEdit(EditOutcome):
     cell_count: int
 
 
-async def undo_nb_edit(notebooks: LiveNotebooks, call: Call, path: Path) -> UndoneEdit:
+class RemadeEdits(EditOutcome):
+    message: str
+    cells: list[CellWhereabouts]
+
+
+async def undo_nb_edit(
+    notebooks: LiveNotebooks,
+    call: Call,
+    path: Path,
+    again: Annotated[bool, Field(description="make lost edits again instead")] = False,
+) -> UndoneEdit | RemadeEdits:
     """Take back your own last edit of this notebook, and nobody else's. Refused if others changed the same text since."""
     notebook_path = NotebookPath(path)
+    if again:
+        return await _make_again(notebooks, call, notebook_path)
     async with notebooks.open(call, notebook_path) as document:
         (group, diff), acknowledged = await document.change(with_diff(lambda view: undo(view, author_of(call))))
         count = document.view.cell_count
@@ -135,6 +147,23 @@ async def undo_nb_edit(notebooks: LiveNotebooks, call: Call, path: Path) -> Undo
         "message": f"Took back: {group.what}",
         "undone": group.what,
         "cell_count": count,
+        "diff": diff,
+        "view": new_view,
+        **acknowledgement(acknowledged),
+    }
+
+
+async def _make_again(notebooks: LiveNotebooks, call: Call, path: NotebookPath) -> RemadeEdits:
+    lost = (await notebooks.connected(call)).rooms.lost
+    async with notebooks.open(call, path) as document:
+        (ids, diff), acknowledged = await document.change(
+            with_diff(lambda view: lost.make_again(path.text, view, author_of(call)))
+        )
+        new_view = notebooks.sight(call, path).show(document.view)
+        where = whereabouts(document.view, [cell_id for cell_id in ids if cell_id in document.view.ids])
+    return {
+        "message": f"Made the lost edits of {counted(len(ids), 'cell')} again",
+        "cells": where,
         "diff": diff,
         "view": new_view,
         **acknowledgement(acknowledged),

@@ -17,7 +17,15 @@ from cellwright.jupyter.model import FileInfo, FileKind, FoundFile, FoundFiles, 
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.service import Connected, LiveNotebooks
-from cellwright.jupyter.tools.common import ListAge, Path, first_of, how_old, incomplete_note
+from cellwright.jupyter.tools.common import (
+    ListAge,
+    Path,
+    SavedState,
+    first_of,
+    how_old,
+    incomplete_note,
+    saved_state,
+)
 
 PAGE_TOKENS = 5_000
 PAGE_ENTRIES = 100
@@ -180,7 +188,7 @@ class PeopleThere(TypedDict):
     people_note: NotRequired[str]
 
 
-class NotebookStat(NotebookKernel, PeopleThere):
+class NotebookStat(NotebookKernel, PeopleThere, SavedState):
     path: str
     cell_count: int
     last_modified: str
@@ -204,7 +212,7 @@ async def get_nb_stat(
     info, kernel = await asyncio.gather(
         _file_info(jupyter.documents, notebook_path), _kernel_of(notebooks, call, connected, notebook_path)
     )
-    async with connected.rooms.notebook(notebook_path) as document:
+    async with notebooks.open(call, notebook_path) as document:
         page = document.view.outline_page(offset) if outline else None
         stat: NotebookStat = {
             "path": notebook_path.text,
@@ -213,6 +221,7 @@ async def get_nb_stat(
             **kernel,
             "live": document.live,
             **_people_in(notebooks, document),
+            **saved_state(document.on_disk()),
             "view": notebooks.sight(call, notebook_path).show(document.view),
         }
     if page is not None:

@@ -145,7 +145,7 @@ async def modify_nb_cells(
         "diff": diff,
         "view": new_view,
         **removed,
-        **acknowledgement(acknowledged),
+        **acknowledgement(acknowledged, report.data),
         **proposed(proposal),
         **report.data,
     }
@@ -209,7 +209,7 @@ async def insert_nb_cells(
         "cells": where,
         "diff": diff,
         "view": new_view,
-        **acknowledgement(acknowledged),
+        **acknowledgement(acknowledged, report.data),
         **proposed(proposal),
         **report.data,
     }

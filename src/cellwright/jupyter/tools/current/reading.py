@@ -66,7 +66,7 @@ async def list_cells(
         "total": page.total,
         "next_offset": page.next_offset,
     }
-    return Reply(data, (*page.blocks(CELL_COLUMNS), *cells.doubt(call, notebook, sight.path)))
+    return Reply(data, (*page.blocks(CELL_COLUMNS), *cells.doubt(call, notebook, path)))
 
 
 def _row(index: int, head: CellHead) -> CellRow:

@@ -20,6 +20,7 @@ from cellwright.jupyter.tools.common import (
     Insertion,
     acknowledgement,
     author_of,
+    saved_part,
     whereabouts,
 )
 from cellwright.jupyter.tools.current.common import CellIndex, CurrentCells, NotebookName
@@ -58,7 +59,7 @@ async def insert_cell(
         "diff": reply.data["diff"],
         "view": reply.data["view"],
         "live": reply.data["live"],
-        "saved": reply.data["saved"],
+        **saved_part(reply.data),
     }
 
 

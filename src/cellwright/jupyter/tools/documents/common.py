@@ -14,7 +14,7 @@ from cellwright.core.types import Call
 from cellwright.jupyter.documents.open_document import OpenDocument
 from cellwright.jupyter.documents.text import Excerpt, TextDocument
 from cellwright.jupyter.files.paths import DocPath, folder_path
-from cellwright.jupyter.model import FileInfo, FileKind
+from cellwright.jupyter.model import FileInfo, FileKind, RoomKind
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.service import LiveNotebooks
 from cellwright.jupyter.tools.documents.shown import ShownTexts
@@ -70,6 +70,7 @@ class DocumentFiles:
         """The live document, held open for the block."""
         connected = await self.notebooks.connected(call)
         async with connected.rooms.document(path) as document:
+            call.news.extend(connected.rooms.news(path, RoomKind.TEXT, call.principal.id))
             yield document
 
 
