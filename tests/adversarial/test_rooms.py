@@ -342,20 +342,24 @@ async def test_an_edit_by_index_with_expect_after_a_person_inserted_above(
         revision = (await do("read_nb_cells", path=path))["cells"][1]["revision"]
         them.cells.insert(0, a_cell("new", "inserted"))
         await them.settle()
-        before = them.sources
-        stale = {"range": {"start": 1}, "content": "b = 3", "expect": revision}
+        # The index means the cell that was shown there, and the revision is of that cell.
+        seen = {"range": {"start": 1}, "content": "b = 3", "expect": revision}
+        changed = await do("modify_nb_cells", path=path, modifications=[seen], exec=False)
+        assert [cell["id"] for cell in changed["cells"]] == ["c1"]
+        await them.settle()
+        assert them.sources == ["inserted", "a = 1", "b = 3"]
         calls: tuple[tuple[str, dict[str, Any]], ...] = (
-            ("modify_nb_cells", {"modifications": [stale], "exec": False}),
-            ("edit_nb_cell", {"cell": 1, "old": "1", "new": "3", "expect": revision}),
-            ("delete_nb_cells", {"ranges": [{"start": 1}], "expect": {"c0": revision}}),
-            ("move_nb_cells", {"ranges": [{"start": 1}], "position": 0, "expect": {"c0": revision}}),
+            ("modify_nb_cells", {"modifications": [{**seen, "range": {"id": "c1"}}], "exec": False}),
+            ("edit_nb_cell", {"cell": "c1", "old": "3", "new": "4", "expect": revision}),
+            ("delete_nb_cells", {"ranges": [{"id": "c1"}], "expect": {"c1": revision}}),
+            ("move_nb_cells", {"ranges": [{"id": "c1"}], "position": 0, "expect": {"c1": revision}}),
         )
         for tool, more in calls:
             error = await do.error(tool, path=path, **more)
             assert error["code"] == "CONFLICT", tool
-            assert "a = 1" in json.dumps(error)
+            assert "+b = 3" in error["details"]["diff"]
         await them.settle()
-        assert them.sources == before == ["inserted", "a = 1", "b = 2"]
+        assert them.sources == ["inserted", "a = 1", "b = 3"]
 
 
 @requirement("adversarial:R5")

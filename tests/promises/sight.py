@@ -13,5 +13,6 @@ PROMISES = {
     "sight:diff": "Every edit of a notebook answers with a short diff of what it changed, and a view.",
     "sight:documents": "A position in a text means the text that was shown; what others changed since is merged, or the edit is refused with what they did.",
     "sight:bounds": "What is remembered of views and texts is bounded in number and size.",
+    "sight:proposals": "What was shown of a proposal does not count for the notebook; in the proposal, indexes mean what was shown of it.",
     "sight:random": "However a person's and two agents' work falls together, no wrong cell is changed, no text is lost, and nothing is refused for no reason.",
 }

@@ -220,6 +220,11 @@ class LiveNotebooks:
         token = f"?token={quote(server.token.reveal())}" if server.token else ""
         return f"{server.jupyter.documents.url}{page}{token}"
 
+    def open_now(self, path: NotebookPath) -> LiveNotebook | None:
+        """The notebook if it is open; it may be closed at any time."""
+        document = self._connected.rooms.open_notebook(path) if self._connected else None
+        return document.view if document is not None else None
+
     def open_notebooks(self) -> list[NotebookPath]:
         """The notebooks that are open now."""
         rooms = self._connected.rooms.open_rooms() if self._connected else []
@@ -252,9 +257,9 @@ class LiveNotebooks:
                 call.news.extend(connected.rooms.news(path, RoomKind.NOTEBOOK, call.principal.id))
             yield document
 
-    def sight(self, call: Call, path: NotebookPath, view: str | None = None) -> CallersSight:
-        """What the caller was shown of the notebook: in this view, or last."""
-        return CallersSight(self._sights, call, path, view)
+    def sight(self, call: Call, path: NotebookPath, view: str | None = None, *, proposes: bool = False) -> CallersSight:
+        """What the caller was shown of the notebook, or of their proposal for it: in this view, or last."""
+        return CallersSight(self._sights, call, path, view, proposes=proposes)
 
     async def desk(self, call: Call) -> Desk:
         """The desk at which proposals are made."""

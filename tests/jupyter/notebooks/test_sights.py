@@ -5,7 +5,7 @@ import pytest
 from cellwright.core.types import Call, Principal
 from cellwright.jupyter.files.paths import DocPath
 from cellwright.jupyter.notebooks import sights as module
-from cellwright.jupyter.notebooks.sights import ForgottenView, Sight, Sights
+from cellwright.jupyter.notebooks.sights import ForgottenView, Sight, Sights, View
 from cellwright.jupyter.tools.documents import shown as texts
 from cellwright.jupyter.tools.documents.shown import ShownTexts
 from requirements import requirement
@@ -15,8 +15,8 @@ def call(name: str = "ada", connection: str | None = None) -> Call:
     return Call(Principal(name, frozenset()), connection)
 
 
-def a_sight(*ids: str) -> Sight:
-    return Sight(ids, tuple("r" for _ in ids), tuple(None for _ in ids))
+def a_sight(*ids: str) -> View:
+    return View(Sight(ids, tuple("r" for _ in ids), tuple(None for _ in ids)), {})
 
 
 @requirement("sight:forgotten", "sight:two-agents")
@@ -36,7 +36,7 @@ def test_each_connection_has_its_last_sight_and_names_are_its_principals() -> No
 
 @requirement("sight:bounds", "sight:forgotten")
 def test_what_is_remembered_is_bounded_and_what_is_forgotten_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "REMEMBERED_SIGHTS", 10)
+    monkeypatch.setattr(module, "REMEMBERED_VIEWS", 10)
     monkeypatch.setattr(module, "REMEMBERED_NOTEBOOKS", 12)
     sights = Sights()
     for number in range(11):
@@ -51,7 +51,7 @@ def test_what_is_remembered_is_bounded_and_what_is_forgotten_is_refused(monkeypa
     assert sights._count <= 10
     assert len(sights._remembered) <= 12
     assert sights._cells == sum(
-        len(sight.ids) for remembered in sights._remembered.values() for sight in remembered.sights.values()
+        len(view.sight.ids) for remembered in sights._remembered.values() for view in remembered.views.values()
     )
     monkeypatch.setattr(module, "REMEMBERED_CELLS", 50)
     sights.remember(call(), "large.ipynb", a_sight(*(str(index) for index in range(49))))

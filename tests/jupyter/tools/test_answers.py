@@ -318,9 +318,9 @@ async def test_cells_without_what_is_empty(agent: Any, jupyter_server: JupyterSe
         full = await do("read_nb_cells", path=path)
         keys = {"index", "id", "cell_type", "source", "revision", "metadata", "execution_count", "outputs", "truncated"}
         assert all(set(cell) == keys for cell in full["cells"])
-        assert set(full) == {"path", "cells", "truncated", "max_cell_data", "live"}
+        assert set(full) == {"path", "view", "cells", "truncated", "max_cell_data", "live"}
         none = await do("read_nb_cells", path=path, outputs="none")
-        assert set(none) == {"path", "cells", "truncated"}
+        assert set(none) == {"path", "view", "cells", "truncated"}
         plain = {"index", "id", "cell_type", "source", "revision"}
         assert [set(cell) for cell in none["cells"]] == [plain, plain | {"execution_count"}, plain | {"truncated"}]
         assert none["cells"][2]["truncated"] == {"source": True}

@@ -189,6 +189,55 @@ async def test_text_that_somebody_changed_is_not_called_missing(
         assert "-value = 1" in error["details"]["diff"]
 
 
+@requirement("sight:merge:cells")
+async def test_what_was_not_shown_was_not_seen(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a", "b\nbb", "c"])
+
+    def modification(cell: str, content: str) -> dict[str, Any]:
+        return {"path": path, "exec": False, "modifications": [{"range": {"id": cell}, "content": content}]}
+
+    async with agent() as do, person(path) as them:
+        await do("read_nb_cells", path=path)
+        them.text_of(1).insert(0, "their ")
+        await them.settle()
+        # None of these shows the text of the second cell.
+        await do("get_nb_stat", path=path, outline=True)
+        await do("modify_nb_cells", **modification("c0", "A"))
+        await do("insert_nb_cells", path=path, position=-1, cells=[{"content": "new"}], exec=False)
+        await do("move_nb_cells", path=path, ranges=[{"id": "c1"}], position=0)
+        await do("undo_nb_edit", path=path)
+        await do("read_nb_cells", path=path, ranges=[{"id": "c2"}])
+        assert (await do.error("modify_nb_cells", **modification("c1", "mine\nbb")))["code"] == "CONFLICT"
+        assert (await do.error("delete_nb_cells", path=path, ranges=[{"id": "c1"}]))["code"] == "CONFLICT"
+        await do("modify_nb_cells", **modification("c1", "b\nBB"))
+        # What was merged into it is not known either: the next change keeps it again.
+        await do("modify_nb_cells", **modification("c1", "b\nBBB"))
+        await do("edit_nb_cell", path=path, cell="c1", old="BBB", new="B")
+        await do("modify_nb_cells", **modification("c1", "b\nfinal"))
+        assert (await do.sources(path))[1] == "their b\nfinal"
+
+
+@requirement("sight:proposals")
+async def test_what_was_shown_of_a_proposal_does_not_count_for_the_notebook(
+    agent: Any, jupyter_server: JupyterServer, folder: str
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a", "b"])
+    async with agent() as do:
+        await do("read_nb_cells", path=path)
+        new = [{"content": "new"}]
+        inserted = await do("insert_nb_cells", path=path, position=0, cells=new, exec=False, propose=True)
+        changed = await do("edit_nb_cell", path=path, cell=1, old="a", new="A", propose=True)
+        assert changed["proposal"] == inserted["proposal"]
+        edited = await do("edit_nb_cell", path=path, cell=1, old="b", new="B")
+        assert edited["cells"][0]["id"] == "c1"
+        await do("delete_nb_cells", path=path, ranges=[{"start": 0}])
+        assert await do.sources(path) == ["B"]
+
+
 @requirement("sight:moved")
 async def test_a_cell_that_somebody_moved_is_not_moved_back(
     agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
@@ -338,17 +387,23 @@ class ScriptedAgent:
         self.do, self.world, self.names_views = do, world, names_views
         self.view = ""
         self.cells: list[dict[str, Any]] = []
+        self.knows_order = False
+        """Not after an edit of its own: then it names cells by their ids."""
 
     async def read(self) -> None:
         answer = await self.do("read_nb_cells", path=self.world.path, outputs="none", maxCellData=1_000_000)
-        self.view, self.cells = answer["view"], answer["cells"]
+        self.view, self.cells, self.knows_order = answer["view"], answer["cells"], True
 
     async def edit(self) -> str:
         """Edit a cell that was shown. Returns what came of it."""
         chance = self.world.chance
         index = chance.randrange(len(self.cells))
         seen = self.cells[index]
-        cell = chance.choice([{"start": index}, {"start": index, "end": index + 1}, {"id": seen["id"]}])
+        by_index: list[dict[str, Any]] = (
+            [{"start": index}, {"start": index, "end": index + 1}] if self.knows_order else []
+        )
+        cell = chance.choice([*by_index, {"id": seen["id"]}])
+        expected = ""
         more: dict[str, Any] = {"path": self.world.path} | ({"view": self.view} if self.names_views else {})
         mine = self.world.word("agent")
         lines = seen["source"].split("\n")
@@ -357,8 +412,10 @@ class ScriptedAgent:
             line = chance.randrange(len(lines))
             lines[line] += mine
             arguments: dict[str, Any] = {"modifications": [{"range": cell, "content": "\n".join(lines)}], "exec": False}
+            expected = "\n".join(lines)
             result = await self.do.whole("modify_nb_cells", **more, **arguments)
         elif tool == "edit":
+            expected = seen["source"].replace(lines[0], lines[0] + mine)
             result = await self.do.whole(
                 "edit_nb_cell", **more, cell=cell.get("id", index), old=lines[0], new=lines[0] + mine, replace_all=True
             )
@@ -366,19 +423,29 @@ class ScriptedAgent:
             result = await self.do.whole("delete_nb_cells", **more, ranges=[cell])
         elif tool == "move":
             result = await self.do.whole(
-                "move_nb_cells", **more, ranges=[cell], position=chance.randint(0, len(self.cells))
+                "move_nb_cells",
+                **more,
+                ranges=[cell],
+                position=chance.randint(0, len(self.cells)) if self.knows_order else -1,
             )
         else:
             result = await self.do.whole(
                 "insert_nb_cells",
                 **more,
-                position=index,
+                position=index if self.knows_order else -1,
                 cells=[{"content": mine, "type": "markdown"}],
                 exec=False,
             )
-        return await self._judge(tool, seen, result.structured_content, failed=result.is_error)
+        outcome = self._judge(tool, seen, result.structured_content, failed=result.is_error)
+        if outcome == "done":
+            self.view, self.knows_order = result.structured_content["view"], False
+            # What it now takes for the text of the cell, whatever was merged into it.
+            seen["source"] = expected or seen["source"]
+            if tool == "delete":
+                self.cells.remove(seen)
+        return outcome
 
-    async def _judge(self, tool: str, seen: dict[str, Any], answer: Any, *, failed: bool) -> str:
+    def _judge(self, tool: str, seen: dict[str, Any], answer: Any, *, failed: bool) -> str:
         world = self.world
         now = {str(cell["id"]): str(cell["source"]) for cell in world.them.cells}
         if failed:
@@ -458,7 +525,8 @@ async def test_no_wrong_cell_no_lost_text_no_false_refusal(place: Place, mode: s
         agents = [ScriptedAgent(do, world, names_views=mode == "auto") for do in (first, second)]
         for _ in range(ROUNDS):
             acting, other = chance.sample(agents, 2)
-            await acting.read()
+            if not acting.cells or chance.random() < 0.7:
+                await acting.read()
             for _ in range(chance.randrange(3)):
                 await world.person_does_something()
             if chance.random() < 0.3:

@@ -172,7 +172,7 @@ async def test_text_is_replaced_wherever_it_is_and_taken_back_at_once(
         assert (done["message"], [cell["id"] for cell in done["cells"]]) == ("Replaced 3 occurrences", ["c0", "c1"])
         assert (
             done["diff"]
-            == "cell c0\n@@ -1 +1 @@\n-rate = 1\n+tax = 1\ncell c1\n@@ -1 +1 @@\n-print(rate, rate)\n+print(tax, tax)"
+            == "0 c0\n@@ -1 +1 @@\n-rate = 1\n+tax = 1\n1 c1\n@@ -1 +1 @@\n-print(rate, rate)\n+print(tax, tax)"
         )
         assert done["execution_results"][1]["outputs"][0]["text"] == "1 1\n"
         assert await do.sources(path) == ["tax = 1", "print(tax, tax)", "other = 2"]
@@ -223,7 +223,8 @@ async def test_a_notebook_is_overwritten_by_its_json(
         await them.settle()
         assert them.sources == ["# mine\na = 1", "# mine too\nb = 20\nbb = 2", "c = 3"]
         assert dict(them.cells[2]["metadata"]) == {"tags": ["t"]}
-        again = await do("overwrite_document", path=path, content=json.dumps(content))
+        assert (await do.error("overwrite_document", path=path, content=json.dumps(content)))["code"] == "CONFLICT"
+        again = await do("overwrite_document", path=path, content=json.dumps(content), expect="any")
         assert again["changed_cells"] == 2, "what a person typed since is not what the JSON says"
         for wrong in ("", "[]", '{"cells": 1}', '{"cells": [], "nbformat": 3}'):
             assert (await do.error("overwrite_document", path=path, content=wrong))["code"] == "INVALID_ARGUMENT"

@@ -1,6 +1,6 @@
 """Which cells a call means: those that its caller was shown, wherever they are by now."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,7 +8,7 @@ from cellwright.core.errors import Conflict, InvalidArgument, NotFound
 from cellwright.core.types import Call
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
-from cellwright.jupyter.notebooks.sights import Sight, Sights
+from cellwright.jupyter.notebooks.sights import ForgottenView, Sight, Sights, View
 from cellwright.notebook.addressing import CellRange, at, insert_position, resolve_each
 from cellwright.notebook.merging import in_order
 
@@ -31,31 +31,65 @@ class MeantCell:
 
 
 class CallersSight:
-    """What the caller of one call was shown of a notebook. Made when the call begins: a parallel call may show them more meanwhile."""
+    """What the caller of one call was shown of a notebook. Made when the call begins: a parallel call may show them more meanwhile.
 
-    def __init__(self, sights: Sights, call: Call, path: NotebookPath, view: str | None) -> None:
+    A proposal is a notebook of its own, which nobody else changes: what was shown of it does not count for the notebook.
+    """
+
+    def __init__(self, sights: Sights, call: Call, path: NotebookPath, view: str | None, *, proposes: bool) -> None:
         self._sights = sights
         self._call = call
         self.path = path
-        self._sight = sights.seen(call, path.text, view)
+        self._proposes = proposes
+        self._view = self._seen_of_proposal(view) if proposes else sights.seen(call, path.text, view)
 
-    def show(self, notebook: LiveNotebook | Sight) -> str:
-        """Remember that the caller is shown the notebook as it is now. Returns the name of that view."""
+    def _seen_of_proposal(self, view: str | None) -> View | None:
+        if view is None:
+            shown = self._sights.seen(self._call, self._key)
+            return shown or self._sights.seen(self._call, self.path.text)
+        try:
+            return self._sights.seen(self._call, self._key, view)
+        except ForgottenView:
+            return self._sights.seen(self._call, self.path.text, view)
+
+    @property
+    def _key(self) -> str:
+        return f"{self.path}#proposal" if self._proposes else self.path.text
+
+    def show(
+        self, notebook: LiveNotebook | Sight, shown: Collection[str] = (), believed: Mapping[str, str] | None = None
+    ) -> str:
+        """Remember that the caller knows the order of the cells now, and the texts of the `shown` ones. Returns the view's name.
+
+        `believed` has revisions of texts that the caller takes for those of cells, although changes of others were merged into them.
+        """
+        now = notebook if isinstance(notebook, Sight) else notebook.sight()
+        unseen = self._view.unseen_in(now, shown) if self._view is not None else {}
+        return self._sights.remember(self._call, self._key, View(now, {**unseen, **(believed or {})}))
+
+    def show_all(self, notebook: LiveNotebook | Sight) -> str:
+        """Remember that the caller was shown all of the notebook."""
         sight = notebook if isinstance(notebook, Sight) else notebook.sight()
-        return self._sights.remember(self._call, self.path.text, sight)
+        return self.show(notebook, sight.ids)
+
+    def known(self, notebook: LiveNotebook) -> set[str]:
+        """The cells whose text is the one that the caller was shown."""
+        now = notebook.sight()
+        unseen = {} if self._view is None else self._view.unseen_in(now, ())
+        return {*now.ids}.difference(unseen)
 
     def each(self, notebook: LiveNotebook, ranges: Sequence[CellRange]) -> list[list[MeantCell]]:
         """The cells that each range means, in the order of the ranges. Raises NotFound if one is gone."""
-        sight = self._sight
-        if sight is None:
+        view = self._view
+        if view is None:
             return [[MeantCell(index, None) for index in indexes] for indexes in notebook.resolve_each(ranges)]
-        if sight is notebook.sight():
-            return [
-                [MeantCell(index, sight.revisions[index]) for index in indexes]
-                for indexes in notebook.resolve_each(ranges)
-            ]
-        resolved = resolve_each(_ShownCells(sight, notebook), ranges)
-        return [[self._now(notebook, sight, position) for position in positions] for positions in resolved]
+        if view.sight is notebook.sight():
+            return [[self._meant(index, index, view) for index in indexes] for indexes in notebook.resolve_each(ranges)]
+        resolved = resolve_each(_ShownCells(view.sight, notebook), ranges)
+        return [[self._now(notebook, view, position) for position in positions] for positions in resolved]
+
+    def _meant(self, index: int, position: int, view: View) -> MeantCell:
+        return MeantCell(index, None if self._proposes else view.revision(position))
 
     def cells(self, notebook: LiveNotebook, ranges: Sequence[CellRange]) -> list[MeantCell]:
         """All cells that the ranges mean, in the order in which they are now."""
@@ -71,7 +105,7 @@ class CallersSight:
 
     def position(self, notebook: LiveNotebook, position: int) -> int:
         """Where cells go that are to be inserted at `position` of what was shown: after the cell that they were to follow."""
-        sight = self._sight
+        sight = self._view.sight if self._view is not None else None
         if sight is None or position == -1 or sight is notebook.sight():
             return insert_position(notebook.cell_count, position)
         place = insert_position(len(sight.ids), position)
@@ -92,23 +126,22 @@ class CallersSight:
 
     def check_nothing_changed(self, notebook: LiveNotebook, expect: str | None) -> None:
         """Raise Conflict if anything that is written in the notebook changed after it was shown: before all of it is replaced."""
-        sight, now = self._sight, notebook.sight()
-        if expect == ANY or sight is None or (sight.ids == now.ids and sight.revisions == now.revisions):
+        view, now = self._view, notebook.sight()
+        if expect == ANY or view is None or (view.sight.ids == now.ids and not view.unseen_in(now, ())):
             return
-        places = [index for index, cell_id in enumerate(now.ids) if self._is_news(cell_id, now.revisions[index])]
+        unseen = view.unseen_in(now, ())
+        places = [
+            index for index, cell_id in enumerate(now.ids) if cell_id in unseen or cell_id not in view.sight.positions
+        ]
         raise Conflict(
             f"{self.path} has changed since you saw it; nothing was overwritten",
             hint=f'Read what is new, and write it with the rest; expect: "{ANY}" overwrites it',
             details={"outline": notebook.outline_lines(places[:MOST_NAMED]), "view": self.show(notebook)},
         )
 
-    def _is_news(self, cell_id: str, revision: str) -> bool:
-        position = None if self._sight is None else self._sight.positions.get(cell_id)
-        return self._sight is None or position is None or self._sight.revisions[position] != revision
-
     def check_unmoved(self, notebook: LiveNotebook, cells: Sequence[MeantCell], expect: Expected) -> None:
         """Raise Conflict if somebody moved one of these cells after it was shown."""
-        sight = self._sight
+        sight = self._view.sight if self._view is not None else None
         if expect == ANY or sight is None or sight.ids == notebook.sight().ids:
             return
         unmoved = in_order(sight.ids, notebook.ids)
@@ -121,13 +154,13 @@ class CallersSight:
                     details={"outline": _around(notebook, cell.index), "view": self.show(notebook)},
                 )
 
-    def _now(self, notebook: LiveNotebook, sight: Sight, position: int) -> MeantCell:
-        if position >= len(sight.ids):
-            return MeantCell(position - len(sight.ids), None)
-        index = _index_now(notebook, sight, position)
+    def _now(self, notebook: LiveNotebook, view: View, position: int) -> MeantCell:
+        if position >= len(view.sight.ids):
+            return MeantCell(position - len(view.sight.ids), None)
+        index = _index_now(notebook, view.sight, position)
         if index is None:
-            raise self._gone(notebook, sight, position)
-        return MeantCell(index, sight.revisions[position])
+            raise self._gone(notebook, view.sight, position)
+        return self._meant(index, position, view)
 
     def _gone(self, notebook: LiveNotebook, sight: Sight, position: int) -> NotFound:
         neighbours = (_index_now(notebook, sight, before) for before in range(position - 1, -1, -1))

@@ -16,7 +16,7 @@ from cellwright.jupyter.notebooks.cells import UnreadableCell, YCell, cell_of, t
 from cellwright.jupyter.notebooks.outline import OutlinePage, outline_page, whole_outline
 from cellwright.jupyter.notebooks.sights import Sight
 from cellwright.notebook.addressing import CellRange, resolve, resolve_each
-from cellwright.notebook.model import count_of
+from cellwright.notebook.model import count_of, revision_of
 
 STABLE_IDS = (4, 5)
 """Files keep cell ids from this format on. For older files new ids are invented at every load."""
@@ -275,11 +275,24 @@ class ReadableNotebook:
         # A new head is made whenever anything in its cell has changed.
         return cached if cached is not None and cached.head is self.head(index) else None
 
+    def remember_text(self, text: str) -> str:
+        """Remember a text that a caller takes for that of a cell. Returns its revision."""
+        revision = revision_of(text)
+        self._remember_source(revision, text)
+        return revision
+
+    def seen_text(self, revision: str) -> str | None:
+        """The text of this revision, if it is remembered."""
+        return self._shown_sources.get(revision)
+
     def _remember_shown(self, head: CellHead) -> CellHead:
         """Remember the source that is shown, so that a later conflict can say what has changed since."""
-        if head.revision not in self._shown_sources:
-            self._shown_sources[head.revision] = head.source
-            self._shown_bytes += sys.getsizeof(head.source)
+        self._remember_source(head.revision, head.source)
+        return head
+
+    def _remember_source(self, revision: str, source: str) -> None:
+        if revision not in self._shown_sources:
+            self._shown_sources[revision] = source
+            self._shown_bytes += sys.getsizeof(source)
             while len(self._shown_sources) > REMEMBERED_SOURCES or self._shown_bytes > REMEMBERED_BYTES:
                 self._shown_bytes -= sys.getsizeof(self._shown_sources.popitem(last=False)[1])
-        return head

@@ -2,9 +2,10 @@
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import eq
 
 from cellwright.core.errors import NotFound
 from cellwright.core.types import Call
@@ -13,10 +14,10 @@ from cellwright.notebook.addressing import execution_count_in, only_cell_showing
 NAME_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 NAME_CHARACTERS = 4
 REMEMBERED_CELLS = 1_000_000
-"""Of all sights together; each takes three words of memory."""
-REMEMBERED_SIGHTS = 2_000
+"""Of all views together; each takes three words of memory, and a notebook that does not change only once."""
+REMEMBERED_VIEWS = 2_000
 REMEMBERED_OF_A_NOTEBOOK = 64
-"""Sights of one notebook that are remembered for one principal, over all its connections."""
+"""Views of one notebook that are remembered for one principal, over all its connections."""
 REMEMBERED_CONNECTIONS = 256
 REMEMBERED_NOTEBOOKS = 10_000
 """Notebooks, each counted once for every principal, of which it is remembered that something was shown."""
@@ -33,8 +34,6 @@ class Sight:
     ids: tuple[str, ...]
     revisions: tuple[str, ...]
     counts: tuple[int | None, ...]
-    name: str = field(default_factory=_new_name, compare=False)
-    """The word that stands for it in answers and later calls."""
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
@@ -56,6 +55,41 @@ class Sight:
         return only_cell_showing(name, self.ids, showing) if showing else None
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a caller knows of a notebook: its cells at one moment, and of which of them the caller saw an older text."""
+
+    sight: Sight
+    unseen: Mapping[str, str]
+    """By cell id: the revision that the caller saw, where the sight has another."""
+    name: str = field(default_factory=_new_name)
+    """The word that stands for it in answers and later calls."""
+
+    def revision(self, position: int) -> str:
+        """The revision of the cell at this position that the caller saw."""
+        return self.unseen.get(self.sight.ids[position], self.sight.revisions[position])
+
+    def unseen_in(self, now: Sight, shown: Collection[str]) -> dict[str, str]:
+        """By cell id: the revision that the caller saw of cells that have another one now, and of which the text was not shown."""
+        unseen = {cell_id: revision for cell_id, revision in self.unseen.items() if cell_id in now.positions}
+        if now is not self.sight:
+            for cell_id in _changed(self.sight, now):
+                unseen.setdefault(cell_id, self.sight.revisions[self.sight.positions[cell_id]])
+        return {cell_id: revision for cell_id, revision in unseen.items() if cell_id not in shown}
+
+
+def _changed(before: Sight, now: Sight) -> Iterator[str]:
+    """Cells that are in both, with another revision."""
+    if before.ids == now.ids:
+        pairs = zip(before.ids, map(eq, before.revisions, now.revisions), strict=True)
+        yield from (cell_id for cell_id, same in pairs if not same and cell_id in before.positions)
+        return
+    for cell_id, position in before.positions.items():
+        now_at = now.positions.get(cell_id)
+        if now_at is not None and now.revisions[now_at] != before.revisions[position]:
+            yield cell_id
+
+
 class ForgottenView(NotFound):
     code = "VIEW_FORGOTTEN"
     meaning = "The view that an index refers to is no longer remembered; nothing was done. Read the cells again, or name them by id."
@@ -63,9 +97,9 @@ class ForgottenView(NotFound):
 
 @dataclass(slots=True)
 class _Remembered:
-    """The sights of one notebook that one principal was given, oldest first, and the name of each connection's last one."""
+    """The views of one notebook that one principal was given, oldest first, and the name of each connection's last one."""
 
-    sights: OrderedDict[str, Sight] = field(default_factory=OrderedDict[str, Sight])
+    views: OrderedDict[str, View] = field(default_factory=OrderedDict[str, View])
     last: OrderedDict[str, str] = field(default_factory=OrderedDict[str, str])
 
 
@@ -74,29 +108,29 @@ class Sights:
 
     def __init__(self) -> None:
         self._remembered: OrderedDict[tuple[str, str], _Remembered] = OrderedDict()
-        self._with_sights: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._with_views: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._cells = 0
         self._count = 0
 
-    def remember(self, call: Call, path: str, sight: Sight) -> str:
-        """Note that this was shown. Returns the name under which it can be referred to."""
+    def remember(self, call: Call, path: str, view: View) -> str:
+        """Note that the caller was shown this. Returns the name under which it can be referred to."""
         key = (call.principal.id, path)
         remembered = self._remembered.setdefault(key, _Remembered())
         self._remembered.move_to_end(key)
-        self._with_sights[key] = None
-        self._with_sights.move_to_end(key)
-        if sight.name not in remembered.sights:
-            remembered.sights[sight.name] = sight
-            self._cells += len(sight.ids)
+        self._with_views[key] = None
+        self._with_views.move_to_end(key)
+        if view.name not in remembered.views:
+            remembered.views[view.name] = view
+            self._cells += _weight(view)
             self._count += 1
-        remembered.sights.move_to_end(sight.name)
-        remembered.last[call.session] = sight.name
+        remembered.views.move_to_end(view.name)
+        remembered.last[call.session] = view.name
         remembered.last.move_to_end(call.session)
         self._bound(remembered)
-        return sight.name
+        return view.name
 
-    def seen(self, call: Call, path: str, name: str | None = None) -> Sight | None:
-        """The sight with this name, or the last one that the caller was given; None if the caller was given none.
+    def seen(self, call: Call, path: str, name: str | None = None) -> View | None:
+        """The view with this name, or the last one that the caller was given; None if the caller was given none.
 
         Raises ForgottenView if it is no longer remembered.
         """
@@ -105,30 +139,34 @@ class Sights:
             name = remembered.last.get(call.session) if remembered else None
             if name is None:
                 return None
-        if remembered is None or name not in remembered.sights:
+        if remembered is None or name not in remembered.views:
             raise ForgottenView(
                 f"the view {name[:20]!r} of {path} is not remembered; nothing was done",
                 hint="read_nb_cells shows the cells as they are now, with a new view",
             )
-        return remembered.sights[name]
+        return remembered.views[name]
 
     def _bound(self, latest: _Remembered) -> None:
-        if len(latest.sights) > REMEMBERED_OF_A_NOTEBOOK:
+        if len(latest.views) > REMEMBERED_OF_A_NOTEBOOK:
             self._forget_oldest(latest)
         if len(latest.last) > REMEMBERED_CONNECTIONS:
             latest.last.popitem(last=False)
-        while self._count > REMEMBERED_SIGHTS or self._cells > REMEMBERED_CELLS:
-            key = next(iter(self._with_sights))
+        while self._count > REMEMBERED_VIEWS or self._cells > REMEMBERED_CELLS:
+            key = next(iter(self._with_views))
             self._forget_oldest(self._remembered[key])
-            if not self._remembered[key].sights:
-                del self._with_sights[key]
+            if not self._remembered[key].views:
+                del self._with_views[key]
         if len(self._remembered) > REMEMBERED_NOTEBOOKS:
             key, oldest = self._remembered.popitem(last=False)
-            while oldest.sights:
+            while oldest.views:
                 self._forget_oldest(oldest)
-            self._with_sights.pop(key, None)
+            self._with_views.pop(key, None)
 
     def _forget_oldest(self, remembered: _Remembered) -> None:
-        _, sight = remembered.sights.popitem(last=False)
-        self._cells -= len(sight.ids)
+        _, view = remembered.views.popitem(last=False)
+        self._cells -= _weight(view)
         self._count -= 1
+
+
+def _weight(view: View) -> int:
+    return len(view.sight.ids) + len(view.unseen)

@@ -9,6 +9,7 @@ from cellwright.core.text.sight import pictured
 from cellwright.jupyter.model import CellHead
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.outline import one_word
+from cellwright.jupyter.notebooks.sights import Sight
 from cellwright.notebook.differences import unified
 from cellwright.notebook.shortdiff import cut_line, first_lines
 
@@ -20,10 +21,10 @@ COMPARED_CHARACTERS = 200_000
 T = TypeVar("T")
 
 
-def with_diff(edit: Callable[[LiveNotebook], T]) -> Callable[[LiveNotebook], tuple[T, str]]:
-    """The edit, which then also returns what it changed."""
+def with_diff(edit: Callable[[LiveNotebook], T]) -> Callable[[LiveNotebook], tuple[T, str, Sight]]:
+    """The edit, which then also returns what it changed, and the notebook right after it, before anybody else changes it."""
 
-    def edit_and_compare(view: LiveNotebook) -> tuple[T, str]:
+    def edit_and_compare(view: LiveNotebook) -> tuple[T, str, Sight]:
         touched: set[str] = set()
         stop = view.on_change(lambda change: touched.update(change.cells))
         ids_before, heads_before = view.ids, view.heads()
@@ -33,7 +34,7 @@ def with_diff(edit: Callable[[LiveNotebook], T]) -> Callable[[LiveNotebook], tup
             stop()
         before = {cell_id: (index, heads_before[index]) for cell_id, index in _places(ids_before, touched)}
         after = {cell_id: (index, view.head(index)) for cell_id, index in _places(view.ids, touched)}
-        return result, clean(_short(_lines(before, after))).text
+        return result, clean(_short(_lines(before, after))).text, view.sight()
 
     return edit_and_compare
 

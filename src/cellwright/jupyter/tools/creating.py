@@ -59,7 +59,7 @@ async def create_nb(
         "path": notebook_path.text,
         "created_folders": list(created.folders),
         "cells": where,
-        "view": notebooks.sight(call, notebook_path).show(sight),
+        "view": notebooks.sight(call, notebook_path).show_all(sight),
         "kernel_name": content["metadata"]["kernelspec"]["name"] if content["metadata"] else None,
     }
 

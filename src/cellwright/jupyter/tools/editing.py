@@ -8,11 +8,12 @@ from cellwright.core.errors import InvalidArgument
 from cellwright.core.text.counting import counted
 from cellwright.core.toolset import Reply, Toolset, read, write
 from cellwright.core.types import Call
+from cellwright.jupyter.edits.history import EditGroup
 from cellwright.jupyter.edits.replacing import ReplacedText, replace_in_all, replace_in_cell
 from cellwright.jupyter.edits.undo import undo
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
-from cellwright.jupyter.notebooks.meaning import ANY
+from cellwright.jupyter.notebooks.meaning import ANY, MeantCell
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.service import LiveNotebooks, wait_seconds
 from cellwright.jupyter.tools.changes import with_diff
@@ -76,7 +77,8 @@ async def edit_nb_cell(
     if cell is None and expect is not None:
         raise InvalidArgument("`expect` is the revision of one cell", hint="Name the cell, or leave expect out")
 
-    sight = notebooks.sight(call, notebook_path, view)
+    sight = notebooks.sight(call, notebook_path, view, proposes=propose)
+    believed: dict[str, str] = {}
 
     def change(notebook: LiveNotebook) -> tuple[list[str], list[ReplacedText]]:
         author = author_of(call)
@@ -84,6 +86,7 @@ async def edit_nb_cell(
             edits = replace_in_all(notebook, old, new, every=replace_all, author=author)
         else:
             (meant,) = sight.cells(notebook, [one_cell(cell)])
+            believed.update(_believed_text(notebook, meant, old, new))
             edits = replace_in_cell(
                 notebook,
                 meant.index,
@@ -99,8 +102,8 @@ async def edit_nb_cell(
         return own or [notebook.id_at(index) for index in indexes], edits
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
-        ((ids, edits), diff), acknowledged = await document.change(with_diff(change))
-        where, new_view = whereabouts(document.view, ids), sight.show(document.view)
+        ((ids, edits), diff, after), acknowledged = await document.change(with_diff(change))
+        where, new_view = whereabouts(document.view, ids), sight.show(after, ids if cell is not None else (), believed)
     count = sum(edit.count for edit in edits)
     message = f"Replaced {counted(count, 'occurrence')}"
     run_view = await run_if_asked(notebooks, call, notebook_path, ids, should_run=should_run, wait=timeout)
@@ -116,6 +119,15 @@ async def edit_nb_cell(
         **report.data,
     }
     return Reply(answer, report.content, report.failed)
+
+
+def _believed_text(notebook: LiveNotebook, cell: MeantCell, old: str, new: str) -> dict[str, str]:
+    """The revision of the text that the caller will take for the cell's, if somebody else changed the cell since they saw it."""
+    if cell.revision is None or notebook.head(cell.index).revision == cell.revision:
+        return {}
+    seen = notebook.seen_text(cell.revision)
+    revision = cell.revision if seen is None else notebook.remember_text(seen.replace(old, new))
+    return {notebook.id_at(cell.index): revision}
 
 
 class UndoneEdit(EditOutcome):
@@ -139,10 +151,15 @@ async def undo_nb_edit(
     notebook_path = NotebookPath(path)
     if again:
         return await _make_again(notebooks, call, notebook_path)
+    sight = notebooks.sight(call, notebook_path)
+
+    def take_back(notebook: LiveNotebook) -> tuple[EditGroup, set[str]]:
+        known = sight.known(notebook)
+        return undo(notebook, author_of(call)), known
+
     async with notebooks.open(call, notebook_path) as document:
-        (group, diff), acknowledged = await document.change(with_diff(lambda view: undo(view, author_of(call))))
-        count = document.view.cell_count
-        new_view = notebooks.sight(call, notebook_path).show(document.view)
+        ((group, known), diff, after), acknowledged = await document.change(with_diff(take_back))
+        count, new_view = document.view.cell_count, sight.show(after, known)
     return {
         "message": f"Took back: {group.what}",
         "undone": group.what,
@@ -156,10 +173,10 @@ async def undo_nb_edit(
 async def _make_again(notebooks: LiveNotebooks, call: Call, path: NotebookPath) -> RemadeEdits:
     lost = (await notebooks.connected(call)).rooms.lost
     async with notebooks.open(call, path) as document:
-        (ids, diff), acknowledged = await document.change(
+        (ids, diff, after), acknowledged = await document.change(
             with_diff(lambda view: lost.make_again(path.text, view, author_of(call)))
         )
-        new_view = notebooks.sight(call, path).show(document.view)
+        new_view = notebooks.sight(call, path).show(after, ids)
         where = whereabouts(document.view, [cell_id for cell_id in ids if cell_id in document.view.ids])
     return {
         "message": f"Made the lost edits of {counted(len(ids), 'cell')} again",

@@ -112,12 +112,15 @@ async def modify_nb_cells(
         require_run(call)
     wait_seconds(timeout)
     notebook_path = NotebookPath(path)
-    sight = notebooks.sight(call, notebook_path, view)
+    sight = notebooks.sight(call, notebook_path, view, proposes=propose)
     ranges = [modification.range.cell_range() for modification in modifications]
+
+    believed: dict[str, str] = {}
 
     def modify(notebook: LiveNotebook) -> tuple[list[str], list[str], list[str]]:
         meant = zip(modifications, sight.each(notebook, ranges), strict=True)
         changes = [change for modification, cells in meant for change in modification.changes(cells)]
+        believed.update(believed_texts(notebook, changes))
         rewritten = notebook.resolve([change.range for change in changes if change.source is not None])
         lost = _lost_by_type(notebook, changes)
         ids = notebook.replace(changes, author=author_of(call))
@@ -132,8 +135,8 @@ async def modify_nb_cells(
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
         if any(modification.type is not None for modification in modifications):
             await document.catch_up()
-        ((ids, runnable, lost), diff), acknowledged = await document.change(with_diff(modify))
-        where, new_view = whereabouts(document.view, ids), sight.show(document.view)
+        ((ids, runnable, lost), diff, after), acknowledged = await document.change(with_diff(modify))
+        where, new_view = whereabouts(document.view, ids), sight.show(after, ids, believed)
     message = f"Modified {counted(len(ids), 'cell')} in {counted(len(modifications), 'range')}"
     run_view = await run_if_asked(notebooks, call, notebook_path, runnable, should_run=should_run, wait=timeout)
     report = await report_if_asked(notebooks, call, notebook_path, run_view, message, max_cell_output_size)
@@ -150,6 +153,18 @@ async def modify_nb_cells(
         **report.data,
     }
     return Reply(answer, report.content, report.failed)
+
+
+def believed_texts(notebook: LiveNotebook, changes: Sequence[SourceChange]) -> dict[str, str]:
+    """By cell id: the revision of the text that the caller will take for the cell's, where others' changes are merged into it."""
+    merged = [
+        (change.source, notebook.id_at(index))
+        for change in changes
+        if change.source is not None and change.seen is not None
+        for index in notebook.resolve([change.range])
+        if notebook.head(index).revision != change.seen
+    ]
+    return {cell_id: notebook.remember_text(text) for text, cell_id in merged}
 
 
 def _lost_by_type(view: LiveNotebook, changes: Sequence[SourceChange]) -> list[str]:
@@ -193,14 +208,14 @@ async def insert_nb_cells(
     wait_seconds(timeout)
     notebook_path = NotebookPath(path)
     new_cells = [insertion.cell() for insertion in cells]
-    sight = notebooks.sight(call, notebook_path, view)
+    sight = notebooks.sight(call, notebook_path, view, proposes=propose)
 
     def insert(notebook: LiveNotebook) -> list[str]:
         return notebook.insert(sight.position(notebook, position), new_cells, author=author_of(call))
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
-        (ids, diff), acknowledged = await document.change(with_diff(insert))
-        where, new_view = whereabouts(document.view, ids), sight.show(document.view)
+        (ids, diff, after), acknowledged = await document.change(with_diff(insert))
+        where, new_view = whereabouts(document.view, ids), sight.show(after, ids)
     message = f"Inserted {counted(len(ids), 'cell')}"
     run_view = await run_if_asked(notebooks, call, notebook_path, ids, should_run=should_run, wait=timeout)
     report = await report_if_asked(notebooks, call, notebook_path, run_view, message, max_cell_output_size)
@@ -234,7 +249,7 @@ async def delete_nb_cells(
     """Delete cells; undo_nb_edit brings them back. Refused if one was changed since you saw it. expect: {cell id: revision}, or any."""
     notebook_path = NotebookPath(path)
     requested = cell_ranges(ranges)
-    sight = notebooks.sight(call, notebook_path, view)
+    sight = notebooks.sight(call, notebook_path, view, proposes=propose)
 
     def delete(notebook: LiveNotebook) -> list[str]:
         cells = sight.cells(notebook, requested)
@@ -243,8 +258,8 @@ async def delete_nb_cells(
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
         await document.catch_up()
-        (deleted_ids, diff), acknowledged = await document.change(with_diff(delete))
-        remaining, new_view = document.view.cell_count, sight.show(document.view)
+        (deleted_ids, diff, after), acknowledged = await document.change(with_diff(delete))
+        remaining, new_view = document.view.cell_count, sight.show(after)
     return {
         "message": f"Deleted {counted(len(deleted_ids), 'cell')}; {remaining} left",
         "deleted_cells": len(deleted_ids),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Generic, Literal, NotRequired, TypeVar
+from typing import Annotated, Generic, Literal, NotRequired, TypeVar, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -156,7 +156,7 @@ async def _page(
     async with notebooks.open(call, sight.path) as document:
         view = document.view
         indexes = list(range(view.cell_count)) if ranges is None else sight.indexes_to_read(view, cell_ranges(ranges))
-        shown = sight.show(view)
+        now = view.sight()
         tokens_left = PAGE_TOKENS
         for index in indexes:
             cell = await read_cell(view, index)
@@ -169,7 +169,14 @@ async def _page(
                 break
             cells.append(shaped_cell)
             pictures += cell_pictures
-        return _Page(cells, pictures, indexes[len(cells) :], document.live, shown)
+        whole = [now.ids[index] for index, cell in zip(indexes, cells, strict=False) if not cut_source(cell)]
+        return _Page(cells, pictures, indexes[len(cells) :], document.live, sight.show(now, whole))
+
+
+def cut_source(cell: object) -> bool:
+    """Whether not all of the source is shown."""
+    cuts: object = cast("dict[str, object]", cell).get("truncated")
+    return isinstance(cuts, dict) and bool(cast("dict[str, object]", cuts).get("source"))
 
 
 def _rest(remaining: Sequence[int]) -> RestIfAny:

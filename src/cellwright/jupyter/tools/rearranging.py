@@ -62,8 +62,8 @@ async def move_nb_cells(
     if outputs and propose:
         raise InvalidArgument("a proposal holds no outputs", hint="Leave outputs out, or copy without propose")
 
-    sight = notebooks.sight(call, notebook_path, view)
-    target_sight = sight if target == notebook_path else notebooks.sight(call, target)
+    sight = notebooks.sight(call, notebook_path, view, proposes=propose and target == notebook_path)
+    target_sight = sight if target == notebook_path else notebooks.sight(call, target, proposes=propose)
 
     def copies(notebook: LiveNotebook) -> list[JsonObject]:
         cells = sight.cells(notebook, requested)
@@ -86,8 +86,8 @@ async def move_nb_cells(
             copied_cells = copies(source.view)
     async with notebooks.edit(call, target, propose=propose) as (document, proposal):
         await document.catch_up()
-        (ids, diff), acknowledged = await document.change(with_diff(edit))
-        where, new_view = whereabouts(document.view, ids), target_sight.show(document.view)
+        (ids, diff, after), acknowledged = await document.change(with_diff(edit))
+        where, new_view = whereabouts(document.view, ids), target_sight.show(after)
     message = f"Copied {counted(len(ids), 'cell')} to {target}" if copy else f"Moved {counted(len(ids), 'cell')}"
     return {
         "message": message,
@@ -120,7 +120,7 @@ async def split_join_nb_cells(
     requested = cell_ranges(ranges)
     author = author_of(call)
 
-    sight = notebooks.sight(call, notebook_path, view)
+    sight = notebooks.sight(call, notebook_path, view, proposes=propose)
 
     def edit(notebook: LiveNotebook) -> tuple[list[str], list[str]]:
         cells = sight.cells(notebook, requested)
@@ -136,8 +136,9 @@ async def split_join_nb_cells(
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
         await document.catch_up()
-        ((ids, removed_ids), diff), acknowledged = await document.change(with_diff(edit))
-        where, new_view = whereabouts(document.view, ids), sight.show(document.view)
+        ((ids, removed_ids), diff, after), acknowledged = await document.change(with_diff(edit))
+        # A joined cell has the text of others as it was, also where the caller had not seen it.
+        where, new_view = whereabouts(document.view, ids), sight.show(after, ids if lines else ())
     message = f"Split a cell into {len(ids)}" if lines else f"Joined {counted(len(removed_ids) + 1, 'cell')}"
     return {
         "message": message,

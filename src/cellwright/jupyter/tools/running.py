@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -49,6 +49,7 @@ KeepGoing = Annotated[bool, Field(description="run on past cells that raise")]
 
 class CellsExecuted(RunReport):
     message: str
+    view: NotRequired[str]
     executed_ranges: int
     executed_cells: int
 
@@ -83,6 +84,8 @@ async def execute_nb_cells(
         "executed_cells": begun_count,
         **report.data,
     }
+    if (notebook := notebooks.open_now(notebook_path)) is not None:
+        answer["view"] = sight.show(notebook)
     return Reply(answer, report.content, report.failed)
 
 

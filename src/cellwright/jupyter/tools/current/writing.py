@@ -24,7 +24,7 @@ from cellwright.jupyter.tools.common import (
     whereabouts,
 )
 from cellwright.jupyter.tools.current.common import CellIndex, CurrentCells, NotebookName
-from cellwright.jupyter.tools.notebooks import insert_nb_cells
+from cellwright.jupyter.tools.notebooks import believed_texts, insert_nb_cells
 from cellwright.notebook.addressing import at
 
 DELETED_CHARACTERS = 2_000
@@ -81,16 +81,18 @@ async def overwrite_cell_source(
     path = cells.path_to_change(call, notebook)
 
     sight = cells.notebooks.sight(call, path)
+    believed: dict[str, str] = {}
 
     def overwrite(view: LiveNotebook) -> tuple[int, list[str]]:
         (cell,) = sight.cells(view, [at(cell_index)])
         exact, seen_revision = (None, None) if expect == ANY else (expect, cell.revision)
         change = SourceChange(at(cell.index), cell_source, expect=exact, seen=seen_revision)
+        believed.update(believed_texts(view, [change]))
         return cell.index, view.replace([change], author=author_of(call))
 
     async with cells.notebooks.open(call, path) as document:
-        ((index, ids), diff), acknowledged = await document.change(with_diff(overwrite))
-        where, shown = whereabouts(document.view, ids), sight.show(document.view)
+        ((index, ids), diff, after), acknowledged = await document.change(with_diff(overwrite))
+        where, shown = whereabouts(document.view, ids), sight.show(after, ids, believed)
     message = f"Overwrote cell {index} of {path}" if diff else f"Cell {index} of {path} has this source already"
     data: OverwrittenCell = {
         "message": message,
@@ -134,8 +136,8 @@ async def delete_cell(
 
     async with cells.notebooks.open(call, path) as document:
         await document.catch_up()
-        ((index, deleted_head), diff), acknowledged = await document.change(with_diff(delete))
-        remaining, shown = document.view.cell_count, sight.show(document.view)
+        ((index, deleted_head), diff, after), acknowledged = await document.change(with_diff(delete))
+        remaining, shown = document.view.cell_count, sight.show(after)
     source = cut_text(seen(deleted_head.source).text, DELETED_CHARACTERS)
     message = f"Deleted cell {index} of {path}, {remaining} are left"
     deleted: CellThatWas = {"id": deleted_head.id, "cell_type": clean(deleted_head.cell_type).text, "source": source}

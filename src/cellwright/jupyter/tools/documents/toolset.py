@@ -226,8 +226,8 @@ async def _overwrite_notebook(
 
     async with files.notebooks.open(call, path) as document:
         await document.catch_up()
-        (changed, diff), acknowledged = await document.change(with_diff(overwrite_all))
-        count, new_view = document.view.cell_count, sight.show(document.view)
+        (changed, diff, after), acknowledged = await document.change(with_diff(overwrite_all))
+        count, new_view = document.view.cell_count, sight.show_all(after)
     message = (
         f"Overwrote {path}, which has {counted(count, 'cell')} now; came, went or changed: {changed}; "
         "undo_nb_edit takes it back"
