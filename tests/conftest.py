@@ -1,5 +1,6 @@
 """Fixtures for all tests."""
 
+import gc
 import os
 import secrets
 import sys
@@ -17,6 +18,10 @@ from cellwright.storage.location import Location
 from storage_support import PostgresServer
 from wheel_support import slim_wheel
 
+# Before anything imports jsonschema, which would have a grammar of addresses made: a second of each process that runs tests.
+sys.modules["rfc3987_syntax"] = None  # pyright: ignore[reportArgumentType] - what says that it is not there
+# What is imported stays: it need not be looked through again and again (see `pytest_collection_finish`).
+gc.disable()
 # How long an example takes says how busy the machine is, not whether what it shows is right.
 # The same examples each time: whether a commit passes is no matter of luck. `make proofs` looks for others.
 hypothesis.settings.register_profile(
@@ -31,6 +36,13 @@ for _active in ("VIRTUAL_ENV", "CONDA_PREFIX"):
 # Whoever wants no bytecode would have each of hundreds of processes compile all that it loads, and pytest all tests each time.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_collection_finish() -> None:
+    """From here on the collector looks at what tests make."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
