@@ -332,7 +332,7 @@ class _Waiting:
         message, descriptors, _flags, _from = socket.recv_fds(by, LARGEST, 4)
         if not message:
             if by is self._channel:
-                sys.exit(0)
+                os._exit(0)
             return None
         order = json.loads(message)
         pid = os.fork()
@@ -433,6 +433,8 @@ def _with_kernels(command: list[str]) -> list[str]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
         ours.close()
+        # Who looks for what is left of a Jupyter finds kernels, not this, which ends a moment later.
+        _be_called([sys.executable, "-m", "kernels_to_be"])
         return _Waiting(theirs).command()
     theirs.close()
     original = Original(ours)
