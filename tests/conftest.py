@@ -3,6 +3,7 @@
 import gc
 import os
 import secrets
+import shutil
 import sys
 import tempfile
 from collections import Counter
@@ -29,13 +30,18 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("cellwright")
 # What a test leaves in the state folder that nobody named must not be the state of whoever runs the tests.
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="cellwright-state-")
+STATE = tempfile.mkdtemp(prefix="cellwright-state-")
+os.environ["XDG_STATE_HOME"] = STATE
 # Nor does the environment that is active where the tests are run decide which Python runs their cells.
 for _active in ("VIRTUAL_ENV", "CONDA_PREFIX"):
     os.environ.pop(_active, None)
 # Whoever wants no bytecode would have each of hundreds of processes compile all that it loads, and pytest all tests each time.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(STATE, ignore_errors=True)
 
 
 def pytest_collection_finish() -> None:

@@ -368,6 +368,9 @@ def _become(order: dict[str, Any]) -> list[str]:
     os.environ.update(order["env"])
     sys.path[1:1] = [folder for folder in _python_path(os.environ) if folder not in sys.path]
     _be_called(order["command"])
+    if app := sys.modules.get("cellwright.app"):
+        # It was imported by another process, whose parent is not ours.
+        vars(app)["parent_lives"] = sys.modules["cellwright.system"].machine.parent_watch()
     # The interpreter made its own for what these were when it began, a file perhaps and not a pipe.
     sys.stdin = sys.__stdin__ = open(0, encoding=sys.stdin.encoding, errors=sys.stdin.errors, closefd=False)  # noqa: SIM115 - it stays
     sys.stdout = sys.__stdout__ = _stream(1, sys.stdout)

@@ -42,7 +42,7 @@ NOTEWORTHY_SECONDS = 0.15
 HELD = re.compile(r"event=loop_held ms=([\d.]+) stack=(.*)")
 # What runs code or waits for a person's server by design; what they do with texts, other tools do as well.
 NOT_TRIED = {"execute_ipython", "complete_code", "lab"}
-FOLDERS = (240, 2_400, 12_000) if _ASKED == "all" else (120, 1_200, 6_000)
+FOLDERS = (240, 2_400, 12_000) if _ASKED == "all" else (60, 600, 3_000)
 IN_FOLDERS: Sequence[tuple[str, dict[str, Any]]] = (
     ("list_nbs", {"refresh": True}),
     ("list_documents", {"path": "chain0"}),
@@ -172,7 +172,7 @@ async def test_no_address_of_a_resource_holds_the_loop_or_costs_more_than_its_si
 
 @requirement("costs:loop", "costs:linear")
 @pytest.mark.timeout(900)
-@pytest.mark.long(60)
+@pytest.mark.long(50)
 async def test_no_deep_folders_hold_the_loop_or_cost_more_than_their_number(
     server: HttpServer, jupyter_server: JupyterServer
 ) -> None:
