@@ -172,7 +172,7 @@ async def test_no_address_of_a_resource_holds_the_loop_or_costs_more_than_its_si
 
 @requirement("costs:loop", "costs:linear")
 @pytest.mark.timeout(900)
-@pytest.mark.long(50)
+@pytest.mark.alone  # work of an earlier call that waits for a processor looks like none, and is counted with the next
 async def test_no_deep_folders_hold_the_loop_or_cost_more_than_their_number(
     server: HttpServer, jupyter_server: JupyterServer
 ) -> None:
