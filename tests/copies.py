@@ -366,7 +366,7 @@ def _become(order: dict[str, Any]) -> list[str]:
     os.chdir(order["cwd"])
     os.environ.clear()
     os.environ.update(order["env"])
-    sys.path[1:1] = [folder for folder in _python_path(os.environ) if folder not in sys.path]
+    sys.path[1:1] = [folder for folder in _python_path(os.environ) if folder not in sys.path[1:]]
     _be_called(order["command"])
     if app := sys.modules.get("cellwright.app"):
         # It was imported by another process, whose parent is not ours.
