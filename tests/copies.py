@@ -49,14 +49,17 @@ KERNEL = (
     "ipykernel.zmqshell",
     "ipykernel.iostream",
     "ipykernel.control",
+    "ipykernel.debugger",
     "ipykernel.heartbeat",
     "ipykernel.parentpoller",
     "ipykernel.shellchannel",
     "IPython.core.application",
     "IPython.core.completer",
+    "IPython.core.debugger",
     "IPython.core.shellapp",
     "jupyter_client.session",
     "zmq.eventloop.zmqstream",
+    "psutil",
 )
 JUPYTER = (
     "jupyter_server.serverapp",
@@ -76,6 +79,7 @@ JUPYTER = (
 LEFT_OUT = "rfc3987_syntax"
 """A grammar of addresses with letters of all languages: jsonschema has it made at each start of Jupyter, which is most of a start, and does
 without it where it is not installed."""
+LAUNCHER = ["-m", "ipykernel_launcher"]
 POSSIBLE = sys.platform == "linux"
 PADDING = 6_000
 """Letters of the command line of a copy, which are written over."""
@@ -207,7 +211,9 @@ def original_of(modules: tuple[str, ...]) -> Original:
         address = f"cellwright-tests-{secrets.token_hex(16)}"
         command = [sys.executable, __file__, str(number), ",".join(modules), address, " " * PADDING]
         with theirs:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(number,))
+            # The debugger of kernels has something to say when it is imported, which is not for who runs the tests.
+            environ = {**os.environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(number,), env=environ)
         atexit.register(process.wait, 20)
         atexit.register(ours.close)
         # It has imported everything and listens.
@@ -271,7 +277,7 @@ def copy_kernels(original: Callable[[], Original]) -> None:
     def popen(command: list[str], **more: Any) -> subprocess.Popen[Any]:
         streams = [more.get(name) for name in ("stdout", "stderr")]
         plain = all(one is None or (isinstance(one, int) and one == subprocess.DEVNULL) for one in streams)
-        ours = POSSIBLE and plain and command[1:3] == ["-m", "ipykernel_launcher"]
+        ours = POSSIBLE and plain and command[1:3] == LAUNCHER
         if ours and original().can_be(command, more["env"]):
             with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
                 output, errors = (number if one is None else nowhere.fileno() for number, one in enumerate(streams, 1))
@@ -429,6 +435,10 @@ def _main() -> None:
     if "jupyter_server.serverapp" in sys.argv[2]:
         command = _with_kernels(command)
     _run(command)
+    if command[1:3] == LAUNCHER:
+        # A kernel has done all it does at its end; taking apart what it shares with others would be most of that.
+        atexit._run_exitfuncs()
+        os._exit(0)
 
 
 def _with_kernels(command: list[str]) -> list[str]:
