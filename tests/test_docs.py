@@ -11,6 +11,7 @@ from collections.abc import Generator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -183,7 +184,10 @@ def test_every_page_can_be_read_on_a_phone(site: Path, served: str) -> None:
         assert [answer for answer in answers if answer[0] >= 400] == []
 
 
-NOTHING_TO_FIND = {"config": {"lang": ["en"], "separator": "[\\s\\-]+", "pipeline": [], "fields": {}}, "docs": []}
+NOTHING_TO_FIND: dict[str, Any] = {
+    "config": {"lang": ["en"], "separator": "[\\s\\-]+", "pipeline": [], "fields": {}},
+    "docs": [],
+}
 COPY_BUTTONS = "document.querySelectorAll('pre > code').length === document.querySelectorAll('.md-code__button').length"
 ON_A_PHONE = """() => {
   const root = document.documentElement;
