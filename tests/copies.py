@@ -61,12 +61,14 @@ KERNEL = (
     "zmq.eventloop.zmqstream",
     "psutil",
 )
+# Not its extensions for collaboration: when they are imported one finds its folder, and one gives the server the name of its session.
 JUPYTER = (
     "jupyter_server.serverapp",
     "jupyter_server.extension.application",
-    "jupyter_server_fileid.extension",
     "jupyter_server_terminals.app",
-    "jupyter_server_ydoc.app",
+    "jupyter_ydoc",
+    "pycrdt.store",
+    "pycrdt.websocket",
     "jupyter_client.ioloop",
     "tornado.platform.asyncio",
     "ipykernel.kernelspec",

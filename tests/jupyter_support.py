@@ -192,9 +192,7 @@ class JupyterProcess:
         # The file id service fails, and collaboration with it, where the data folder does not exist.
         for name in ("config_dir", "data_dir", "runtime_dir"):
             (self.home / name).mkdir(exist_ok=True)
-        # As it is without this, in a server whose environment was there before it began.
-        file_ids = {"db_path": str(self.home / "data_dir" / "file_id_manager.db")}
-        config = {"ServerApp": {"jpserver_extensions": extensions}, "BaseFileIdManager": file_ids}
+        config = {"ServerApp": {"jpserver_extensions": extensions}}
         (self.home / "config_dir" / "jupyter_server_config.json").write_text(json.dumps(config), encoding="utf-8")
         (self.home / "config_dir" / "jupyter_config.py").write_text(KERNEL_PORTS, encoding="utf-8")
 
