@@ -13,8 +13,8 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
 # What the tests need of cellwright itself; without `languages` where its grammars have no build.
 EXTRAS ?= all
 # Most tests wait for a server, a kernel or a browser, so more of them run at once than there are cores; one works off the five minutes
-# with faults, which are mostly waiting.
-TEST_PROCESSES ?= 4
+# with faults, which are mostly waiting, and one what is sent in floods.
+TEST_PROCESSES ?= 5
 
 # What needs neither Debian packages nor root; on Windows also no file modes and no signals.
 PORTABLE_TESTS := tests/core tests/notebook tests/app/clients/test_jsonc.py tests/app/clients/test_tomledit.py tests/app/test_settings.py
@@ -63,7 +63,7 @@ run: install
 
 test: tools
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -m "not alone and not proof"
-	$(BIN)/python -m pytest -m "alone and not proof"
+	$(BIN)/python -m pytest -m "alone and not proof" tests/adversarial
 
 # An hour with faults, a million requests, ten minutes of hostile texts, ceilings of memory, and other examples of all properties: some hours.
 proofs: tools

@@ -13,6 +13,7 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any, cast
 
+import copies
 from cellwright.app.http.tokens import TokenStore, parse_scopes
 from locations import TESTS
 from support import TOKEN, HttpServer, clean_environ, stop
@@ -179,15 +180,9 @@ def tools_of(answer: Answer) -> list[str]:
 
 def create_token(state_dir: Path, name: str, scopes: str, *more: str) -> str:
     """A token as an operator makes one."""
-    command = [sys.executable, "-m", "cellwright", "token", "create", name, "--scopes", scopes]
-    made = subprocess.run(
-        [*command, "--state-dir", str(state_dir), *more],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=30,
-        env=clean_environ(),
-    )
+    command = ("token", "create", name, "--scopes", scopes, "--state-dir", str(state_dir), *more)
+    made = copies.run(*command, env=clean_environ())
+    made.check_returncode()
     return made.stdout.split()[0]
 
 
@@ -197,8 +192,7 @@ def made_token(state_dir: Path, name: str, scopes: str) -> str:
 
 
 def revoke_token(state_dir: Path, name: str) -> None:
-    command = [sys.executable, "-m", "cellwright", "token", "revoke", name, "--state-dir", str(state_dir)]
-    subprocess.run(command, capture_output=True, check=True, timeout=30, env=clean_environ())
+    copies.run("token", "revoke", name, "--state-dir", str(state_dir), env=clean_environ()).check_returncode()
 
 
 def sources() -> Iterator[str]:

@@ -1,7 +1,9 @@
 """Fixtures for all tests."""
 
+import gc
 import os
 import secrets
+import shutil
 import sys
 import tempfile
 from collections import Counter
@@ -17,6 +19,10 @@ from cellwright.storage.location import Location
 from storage_support import PostgresServer
 from wheel_support import slim_wheel
 
+# Before anything imports jsonschema, which would have a grammar of addresses made: a second of each process that runs tests.
+sys.modules["rfc3987_syntax"] = None  # pyright: ignore[reportArgumentType] - what says that it is not there
+# What is imported stays: it need not be looked through again and again (see `pytest_collection_finish`).
+gc.disable()
 # How long an example takes says how busy the machine is, not whether what it shows is right.
 # The same examples each time: whether a commit passes is no matter of luck. `make proofs` looks for others.
 hypothesis.settings.register_profile(
@@ -24,13 +30,25 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("cellwright")
 # What a test leaves in the state folder that nobody named must not be the state of whoever runs the tests.
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="cellwright-state-")
+STATE = tempfile.mkdtemp(prefix="cellwright-state-")
+os.environ["XDG_STATE_HOME"] = STATE
 # Nor does the environment that is active where the tests are run decide which Python runs their cells.
 for _active in ("VIRTUAL_ENV", "CONDA_PREFIX"):
     os.environ.pop(_active, None)
 # Whoever wants no bytecode would have each of hundreds of processes compile all that it loads, and pytest all tests each time.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(STATE, ignore_errors=True)
+
+
+def pytest_collection_finish() -> None:
+    """From here on the collector looks at what tests make."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

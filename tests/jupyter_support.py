@@ -37,6 +37,7 @@ from pycrdt import (
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+import copies
 from cellwright.jupyter.server import kernel_ports
 from support import free_port
 
@@ -47,8 +48,8 @@ KERNEL_PORTS = f"""{Path(kernel_ports.__file__).read_text(encoding="utf-8")}
 use_kernel_ports()
 """
 """Configuration of Jupyter, which each of its extensions reads. As text: that Jupyter may be one of an environment without us."""
-START = """import sys
-sys.modules["rfc3987_syntax"] = None
+START = f"""import sys
+sys.modules["{copies.LEFT_OUT}"] = None
 from jupyter_server.serverapp import launch_new_instance
 launch_new_instance()
 """
@@ -138,7 +139,7 @@ class JupyterProcess:
         self.collaboration = collaboration
         self._options = options
         self._lab = lab
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[str] | None = None
 
     @property
     def url(self) -> str:
@@ -177,9 +178,8 @@ class JupyterProcess:
         ]
         log = (self.home / "server.log").open("ab")
         with log:
-            self._process = subprocess.Popen(
-                command, cwd=self.home, env=self._environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+            environ = self._environment()
+            self._process = copies.start(copies.JUPYTER, command, env=environ, cwd=self.home, output=log, errors=log)
         self._wait_until_it_answers()
 
     def _write_config(self) -> None:
@@ -241,7 +241,9 @@ class JupyterProcess:
     def end_all(self) -> None:
         """End it and its kernels at once, when nobody needs them any more: asked politely, some versions take their time."""
         if self._process is not None:
-            below = psutil.Process(self._process.pid).children(recursive=True)
+            below: list[psutil.Process] = []
+            with contextlib.suppress(psutil.NoSuchProcess):
+                below = psutil.Process(self._process.pid).children(recursive=True)
             self.kill()
             for process in below:
                 with contextlib.suppress(psutil.NoSuchProcess):

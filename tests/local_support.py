@@ -14,6 +14,7 @@ from jupyter_client.connect import LocalPortCache
 from jupyter_server.serverapp import ServerApp
 from traitlets.config import Config
 
+import copies
 from cellwright.jupyter.server.kernel_ports import KernelPorts
 from jupyter_support import JupyterServer, eventually
 from support import free_port
@@ -59,6 +60,7 @@ async def server_in_loop(
         # Somebody started a kernel in this process before, as `doctor` does.
         LocalPortCache.clear_instance()
     KernelPorts.instance()
+    copies.copy_kernels(lambda: copies.original_of(copies.KERNEL))
     with pytest.MonkeyPatch.context() as patch:
         # Kernels are started with our environment; they must not write into the home of whoever runs the tests.
         patch.setenv("IPYTHONDIR", str(home / "ipython"))

@@ -21,6 +21,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client import ClientExtension
 from mcp.client.streamable_http import streamable_http_client
 
+import copies
+
 TOKEN = "test-token-0123456789-abcdefghijklmnopqrstuvwxyz"
 WAIT_SECONDS = 20.0
 PATIENT_SECONDS = 60.0
@@ -95,14 +97,8 @@ def http_server(
         (tmp_path / "root").mkdir(exist_ok=True)
         command += ["--root", str(tmp_path / "root")]
     with log.open("w", encoding="utf-8") as errors:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            env=clean_environ(**({"CELLWRIGHT_TOKEN": token} if token else {}), **(environ or {})),
-        )
+        env = clean_environ(**({"CELLWRIGHT_TOKEN": token} if token else {}), **(environ or {}))
+        process = copies.start(copies.CELLWRIGHT, command, env=env, errors=errors)
     try:
         yield HttpServer(process, _address(process, log), token, log)
     finally:
@@ -165,7 +161,7 @@ def stdio_command(tmp_path: Path, *flags: str) -> list[str]:
 @asynccontextmanager
 async def stdio_client(tmp_path: Path, *flags: str, mode: str = "auto") -> AsyncGenerator[Client]:
     """The official client, over stdio, in either era of the protocol."""
-    command, *arguments = stdio_command(tmp_path, *flags)
+    command, *arguments = copies.stand_in(stdio_command(tmp_path, *flags))
     parameters = StdioServerParameters(command=command, args=arguments, env=clean_environ())
     async with Client(parameters, mode=mode, cache=None) as client:  # pyright: ignore[reportArgumentType]
         yield client

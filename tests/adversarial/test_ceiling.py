@@ -23,7 +23,7 @@ from notebook_agent import Agent, agent_of, in_front_of
 from requirements import requirement
 from support import HttpServer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.alone]
+pytestmark = [pytest.mark.anyio, pytest.mark.more]
 log = logging.getLogger(__name__)
 
 EVERY = os.environ.get("CELLWRIGHT_TEST_COSTS", "") == "all"
@@ -259,6 +259,7 @@ async def test_the_largest_request_on_the_largest_things_stays_under_the_ceiling
 
 @requirement("costs:ceiling", "costs:memory")
 @pytest.mark.timeout(400)
+@pytest.mark.long(20)
 @pytest.mark.parametrize("wide", [False, True], ids=["plain", "wide"])
 async def test_the_largest_outputs_of_a_run_stay_under_the_ceiling(
     server: HttpServer, jupyter_server: JupyterServer, wide: bool

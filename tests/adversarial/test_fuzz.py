@@ -31,7 +31,7 @@ from notebook_agent import in_front_of
 from requirements import requirement
 from support import HttpServer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.alone]
+pytestmark = [pytest.mark.anyio, pytest.mark.more]
 
 COUNT = int(os.environ.get("CELLWRIGHT_TEST_FUZZ", "10000"))
 SEED = int(os.environ.get("CELLWRIGHT_TEST_SEED", "17"))
@@ -204,6 +204,7 @@ def complaints(log: Path) -> list[str]:
 
 @requirement("fuzz:answers", "fuzz:no-hang", "fuzz:no-death")
 @pytest.mark.timeout(max(400, min(COUNT, PART) // 15))
+@pytest.mark.long(80)
 async def test_whatever_is_sent_is_answered(
     server: HttpServer, jupyter: JupyterProcess, place: Path, part: range
 ) -> None:

@@ -18,6 +18,7 @@ from typing import IO, Any
 import psutil
 import pytest
 
+import copies
 from adversarial_support import LEGACY, MODERN, PROBE, modern_headers, ran, raw_request, rpc
 from requirements import requirement
 from support import HttpServer, clean_environ, http_client, http_server, stdio_client, stdio_command, until, wait_until
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.anyio
 STDIN_CLOSED_SECONDS = 1.0
 PARENT_DEAD_SECONDS = 5.0
 RECONNECTS = 48 if os.environ.get("CELLWRIGHT_TEST_COSTS") == "all" else 12
-"""On stdio each is a second of a processor. What each leaves is seen after one; for what depends on the moment there is `make proofs`."""
+"""What each leaves is seen after one; for what depends on the moment there is `make proofs`."""
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
@@ -385,6 +386,7 @@ def test_a_signal_that_comes_with_the_greeting_is_not_lost(tmp_path: Path, numbe
 @pytest.mark.timeout(60 + 10 * RECONNECTS)  # each a start of the program, which a busy machine takes its time for
 async def test_reconnects_on_stdio_leave_no_process_and_no_file(tmp_path: Path) -> None:
     ours = psutil.Process()
+    command = copies.stand_in(stdio_command(tmp_path))
     before = {child.pid for child in ours.children(recursive=True)}
     temporary = tmp_path / "tmp"
     temporary.mkdir()
@@ -394,9 +396,7 @@ async def test_reconnects_on_stdio_leave_no_process_and_no_file(tmp_path: Path) 
     for batch in range(RECONNECTS // 4):
         with ExitStack() as stack:
             servers = [
-                stack.enter_context(
-                    started(stdio_command(tmp_path), tmp_path / f"errors-{batch}-{number}", TMPDIR=str(temporary))
-                )
+                stack.enter_context(started(command, tmp_path / f"errors-{batch}-{number}", TMPDIR=str(temporary)))
                 for number in range(4)
             ]
             for number, server in enumerate(servers):

@@ -47,8 +47,8 @@ from support import HttpServer, http_server, stop
 SECONDS = float(os.environ.get("CELLWRIGHT_TEST_SOAK_SECONDS", "300"))
 FAULT_EVERY = float(os.environ.get("CELLWRIGHT_TEST_SOAK_FAULT_EVERY", "20"))
 CLIENTS = 10
-REST_SECONDS = (0.3, 1.2)
-"""What a client rests between two calls: together they take about half of a processor."""
+REST_SECONDS = (0.6, 2.0)
+"""What a client rests between two calls: together they take about a third of a processor."""
 MEMORY_BYTES = 25 * 2**20
 DESCRIPTORS = 15
 KEPT = Counter(

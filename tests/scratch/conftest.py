@@ -20,11 +20,18 @@ from quick_disk import quick_folder
 MakePads = Callable[..., Pads]
 
 
+@pytest.fixture(scope="session")
+async def shared_validators() -> AsyncGenerator[Validators]:
+    """One pool for all, as in a server: its processes are started once."""
+    shared = Validators(WorkerPool(processes=2))
+    yield shared
+    await shared.pool.close()
+
+
 @pytest.fixture
-async def make_pads(where: Location) -> AsyncGenerator[MakePads]:
+async def make_pads(where: Location, shared_validators: Validators) -> AsyncGenerator[MakePads]:
     """Opens the pads of one place, as often as wanted: as several processes would."""
     opened: list[tuple[Pads, object]] = []
-    validators = Validators(WorkerPool(processes=2))
 
     def make(
         limits: PadLimits | None = None,
@@ -36,7 +43,7 @@ async def make_pads(where: Location) -> AsyncGenerator[MakePads]:
         pads = Pads(
             database,
             open_search(database),
-            validators,
+            shared_validators,
             changes or Changes(),
             limits=limits or PadLimits(),
             policy=policy or Policy(),
@@ -49,7 +56,6 @@ async def make_pads(where: Location) -> AsyncGenerator[MakePads]:
     for pads, database in opened:
         await pads.close()
         await database.close()  # type: ignore[attr-defined]
-    await validators.pool.close()
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """`notebook://` as the official client sees it, in both eras of the protocol."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp.types import PromptReference, ResourceTemplateReference
 
+import copies
 from cellwright.app.settings import Settings
 from cellwright.app.workspace import local_user, make_workspace
 from cellwright.thinking.templates import TEMPLATES
@@ -40,13 +39,7 @@ META = {
 def quiet_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[HttpServer, dict[str, str]]]:
     """A server in which nothing runs, and a second principal."""
     folder = tmp_path_factory.mktemp("quiet")
-    made = subprocess.run(
-        [sys.executable, "-m", "cellwright", "token", "create", "bob", "--state-dir", str(folder / "state")],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=clean_environ(),
-    )
+    made = copies.run("token", "create", "bob", "--state-dir", str(folder / "state"), env=clean_environ())
     token = next(word for word in made.stdout.split() if word.startswith("cw_"))
     with http_server(folder, "--toolsets", "thinking", "--rate", "0") as server:
         yield server, {"Authorization": f"Bearer {token}"}

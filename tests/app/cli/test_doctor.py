@@ -3,14 +3,13 @@
 import json
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import copies
 from jupyter_support import JupyterProcess
 from requirements import requirement
 from support import clean_environ, http_client, http_server
@@ -23,11 +22,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Generator[JupyterProcess
 
 
 def doctor(tmp_path: Path, *flags: str, **environ: str) -> tuple[int, dict[str, dict[str, Any]], str]:
-    command = [sys.executable, "-m", "cellwright", "doctor", "--json", "--root", str(tmp_path), *flags]
-    command += ["--state-dir", str(tmp_path / "state")]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=50, check=False, env=clean_environ(**environ)
-    )
+    folders = ("--root", str(tmp_path), "--state-dir", str(tmp_path / "state"))
+    done = copies.run("doctor", "--json", *folders, *flags, env=clean_environ(**environ))
     checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
     return done.returncode, checks, done.stdout + done.stderr
 

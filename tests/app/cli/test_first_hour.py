@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import copies
 from cellwright import __version__
 from cellwright.app.http.tokens import TokenStore, parse_scopes
 from cellwright.core.errors import Conflict
@@ -23,10 +24,7 @@ SECONDS = 50
 
 
 def cellwright(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "cellwright", *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=SECONDS, check=False, env=clean_environ(), cwd=cwd
-    )
+    return copies.run(*arguments, env=clean_environ(), cwd=cwd)
 
 
 @requirement("cli:waiting")

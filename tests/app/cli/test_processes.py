@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+import copies
 from cellwright.app.cli.main import CLIENTS, make_parser
 from cellwright.app.clients import catalogue as clients
 from cellwright.app.settings import SPECS
@@ -21,16 +22,7 @@ from support import PATIENT_SECONDS, TOKEN, clean_environ, free_port, http_clien
 def cellwright(
     *arguments: str, environ: dict[str, str] | None = None, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "cellwright", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-        env=clean_environ(**(environ or {})),
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-    )
+    return copies.run(*arguments, env=clean_environ(**(environ or {})), cwd=cwd)
 
 
 @requirement("cli:help")

@@ -189,7 +189,7 @@ async def test_pictures_that_unpack_to_much_take_none_of_our_memory(pool: Worker
     bomb = buffer.getvalue()
     assert len(bomb) < 20_000
     before = memory_of("self")
-    fitted = await asyncio.gather(*(fitted_by(pictures, bomb, "image/webp") for _ in range(12)))
+    fitted = await asyncio.gather(*(fitted_by(pictures, bomb, "image/webp") for _ in range(3 * images.AT_ONCE)))
     assert all(isinstance(one, FittedImage) for one in fitted)
     assert memory_of("self") - before < 20_000_000
     # It is no lie of the measure: that is what it takes where it is decoded.

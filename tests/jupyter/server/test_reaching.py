@@ -3,14 +3,13 @@
 import asyncio
 import hashlib
 import json
-import subprocess
-import sys
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+import copies
 from cellwright.app.servers import named_servers, secrets_of
 from cellwright.app.settings_loading import load_settings
 from cellwright.core.errors import CellwrightError, ConfigError
@@ -133,11 +132,8 @@ async def test_a_server_with_a_password_behind_a_proxy_is_used_like_any_other(
 
 
 def doctor(folder: Path, url: str, environ: Mapping[str, str]) -> str:
-    command = [sys.executable, "-m", "cellwright", "doctor", "--json", "--jupyter-url", url]
-    folders = ["--root", str(folder), "--state-dir", str(folder / "state")]
-    done = subprocess.run(
-        [*command, *folders], capture_output=True, text=True, timeout=120, check=False, env=clean_environ(**environ)
-    )
+    folders = ("--root", str(folder), "--state-dir", str(folder / "state"))
+    done = copies.run("doctor", "--json", "--jupyter-url", url, *folders, env=clean_environ(**environ), timeout=120)
     assert '"Jupyter at' in done.stdout, done.stderr
     return done.stdout + done.stderr
 

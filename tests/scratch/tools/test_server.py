@@ -1,8 +1,6 @@
 """Pads through a real server and the official client: the envelope, tenants, resources, and what survives a kill."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 
+import copies
 from requirements import requirement
 from support import HttpServer, clean_environ, http_client, http_server, stdio_client
 
@@ -89,13 +88,7 @@ async def test_a_broken_database_is_told_in_the_envelope_without_paths(tmp_path:
 def two_tenants(tmp_path: Path) -> Generator[tuple[HttpServer, dict[str, str], dict[str, str]]]:
     headers: list[dict[str, str]] = []
     for name in ("ann", "bob"):
-        made = subprocess.run(
-            [sys.executable, "-m", "cellwright", "token", "create", name, "--state-dir", str(tmp_path / "state")],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=clean_environ(),
-        )
+        made = copies.run("token", "create", name, "--state-dir", str(tmp_path / "state"), env=clean_environ())
         token = next(word for word in made.stdout.split() if word.startswith("cw_"))
         headers.append({"Authorization": f"Bearer {token}"})
     with http_server(tmp_path, *FLAGS) as server:
