@@ -300,6 +300,8 @@ async def test_two_cells_with_one_id_are_run_by_index(
         assert len({str(cell["id"]) for cell in them.cells}) == 4
         them.cells.append(a_cell("twin", "'again'"))
         await them.settle()
+        unknown = await do.error("modify_nb_cells", path=path, modifications=[{"range": {"start": 4}, "content": "x"}])
+        assert "4 cells, index 0 to 3, as it was shown to you; by now it has 5 cells" in unknown["message"]
         change = {"range": {"start": 4}, "content": "'changed'"}
         ran = await do("modify_nb_cells", path=path, modifications=[change])
         assert ran["execution_results"][0]["outputs"][0]["data"]["text/plain"] == "'changed'"

@@ -61,6 +61,9 @@ async def pads_of(database: Database) -> dict[str, Any]:
             owner, _, pad = name.partition("/")
             call = PEOPLE[owner]
             read, history = await scratch.scratch_read(pads, call, pad), await plus.scratch_history(pads, call, pad)
+            # The version before told no differences.
+            for change in history["changes"]:
+                change.pop("diff", None)
             found[name] = {"read": read, "history": history}
         # And what is there can be gone back to.
         restored = await plus.scratch_history(pads, PEOPLE["ann"], "plan", restore=1)

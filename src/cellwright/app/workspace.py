@@ -83,7 +83,7 @@ INTRODUCTION = (
         *("list_nbs", "get_nb_stat", "read_nb_cells", "edit_nb_cell", "modify_nb_cells", "execute_nb_cells"),
     ),
     passage("; name cells by id.", *("list_nbs", "get_nb_stat", "read_nb_cells")),
-    passage(" People edit too: indexes mean what you were last shown.", *("edit_nb_cell", "modify_nb_cells")),
+    passage(" People edit too: indexes mean what you last saw.", *("edit_nb_cell", "modify_nb_cells")),
     passage(
         " Results say what was left out. Notebooks, pads and context can be watched. A failure has a code and a hint; "
         "cellwright://errors/{code} explains it"

@@ -91,7 +91,9 @@ async def test_steady_edits_are_on_disk_about_a_second_later_while_they_go_on(
             seen.setdefault(source, now)
 
     async with rooms.notebook(path) as document:
-        while time.monotonic() - began < 6:
+        settled: list[str] = []
+        at_risk = 0.0
+        while len(settled) <= 3 and time.monotonic() - began < 90:
             source = f"edit {len(made)}"
             saved, reason = await append(document, source)
             made[source] = time.monotonic()
@@ -103,10 +105,12 @@ async def test_steady_edits_are_on_disk_about_a_second_later_while_they_go_on(
             while time.monotonic() < until:
                 look()
                 await asyncio.sleep(0.02)
-        last = time.monotonic()
-        await document.save()
-        at_risk = MOST_AT_RISK + 4 * (time.monotonic() - last)
-        settled = [source for source, when in made.items() if last - when > at_risk]
+            if len(made) % 20 == 0:
+                last = time.monotonic()
+                await document.save()
+                # A save takes as long as the machine lets it.
+                at_risk = MOST_AT_RISK + 4 * (time.monotonic() - last)
+                settled = [source for source, when in made.items() if last - when > at_risk]
         assert len(settled) > 3
         late = {source: seen.get(source, 9e9) - made[source] for source in settled}
         assert {source: age for source, age in late.items() if age > at_risk} == {}

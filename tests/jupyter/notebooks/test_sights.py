@@ -16,7 +16,7 @@ def call(name: str = "ada", connection: str | None = None) -> Call:
 
 
 def a_sight(*ids: str) -> View:
-    return View(Sight(ids, tuple("r" for _ in ids), tuple(None for _ in ids)), {})
+    return View.of(Sight(ids, tuple("r" for _ in ids), tuple(None for _ in ids)), {})
 
 
 @requirement("sight:forgotten", "sight:two-agents")
@@ -26,6 +26,7 @@ def test_each_connection_has_its_last_sight_and_names_are_its_principals() -> No
     name = sights.remember(call(connection="1"), "n.ipynb", first)
     sights.remember(call(connection="2"), "n.ipynb", second)
     assert sights.seen(call(connection="1"), "n.ipynb") is first
+    assert sights.remember(call(connection="1"), "n.ipynb", View.of(first.sight, {})) == name
     assert sights.seen(call(connection="2"), "n.ipynb") is second
     assert sights.seen(call(connection="2"), "n.ipynb", name) is first
     assert sights.seen(call(connection="3"), "n.ipynb") is None
@@ -63,11 +64,14 @@ def test_so_many_sights_of_one_notebook_are_remembered(monkeypatch: pytest.Monke
     monkeypatch.setattr(module, "REMEMBERED_OF_A_NOTEBOOK", 3)
     sights = Sights()
     first = sights.remember(call(connection="1"), "n.ipynb", a_sight("a"))
-    for _ in range(3):
+    last = a_sight("a")
+    sights.remember(call(connection="1"), "n.ipynb", last)
+    for _ in range(5):
         sights.remember(call(connection="2"), "n.ipynb", a_sight("a"))
-    for name in (first, None):
-        with pytest.raises(ForgottenView):
-            sights.seen(call(connection="1"), "n.ipynb", name)
+    with pytest.raises(ForgottenView):
+        sights.seen(call(connection="1"), "n.ipynb", first)
+    # The last one of a connection is remembered, whatever others are shown.
+    assert sights.seen(call(connection="1"), "n.ipynb") is last
 
 
 @requirement("sight:bounds")

@@ -120,7 +120,7 @@ class Rooms:
         root: Path | None = None,
     ) -> None:
         """`lost` outlives this server. `root` is the folder that the server shows, if it is on this machine."""
-        self.lost = LostEdits() if lost is None else lost
+        self._lost = LostEdits() if lost is None else lost
         self._root = root
         self._loaded: dict[Key, int] = {}
         """How often each document was loaded anew because another program wrote its file."""
@@ -136,6 +136,11 @@ class Rooms:
         """Documents that were lost before their last change was known to be in the file."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._listeners: list[Callable[[DocumentChanged], None]] = []
+
+    @property
+    def lost(self) -> LostEdits:
+        """Edits that were gone when their documents were opened again."""
+        return self._lost
 
     @asynccontextmanager
     async def notebook(
@@ -172,12 +177,12 @@ class Rooms:
             yield OpenDocument(path, entry.view, entry.backing, may_change, self._memory(entry))
 
     def _memory(self, entry: _Entry) -> Memory:
-        return Memory(entry.unsaved, self.lost)
+        return Memory(entry.unsaved, self._lost)
 
     def news(self, path: DocPath, kind: RoomKind, author: str) -> list[str]:
         """What this author should know of the document beside what was asked, told once: edits that are gone, a file that changed."""
         key = (path.text, kind)
-        news = [self.lost.news(path.text, author)]
+        news = [self._lost.news(path.text, author)]
         loads, told = self._loaded.get(key, 0), self._told_of_loads.get((key, author))
         if loads != told:
             _remember(self._told_of_loads, (key, author), loads)
@@ -360,7 +365,7 @@ class Rooms:
         now = self._now()
         entry = _Entry((path.text, kind), path, view, backing, now, now)
         entry.unwritten = entry.key in self._unwritten
-        self.lost.compare(path.text, view)
+        self._lost.compare(path.text, view)
         self._announce_changes(entry)
         self._entries[entry.key] = entry
         if isinstance(backing, RoomBacking):
@@ -395,9 +400,9 @@ class Rooms:
         def on_loaded() -> None:
             entry.unwritten = False
             _remember(self._loaded, entry.key, self._loaded.get(entry.key, 0) + 1)
-            self.lost.suspect(entry.path.text, entry.unsaved)
+            self._lost.suspect(entry.path.text, entry.unsaved)
             # Once the document has taken in all that came with it.
-            asyncio.get_running_loop().call_soon(self.lost.compare, entry.path.text, entry.view)
+            asyncio.get_running_loop().call_soon(self._lost.compare, entry.path.text, entry.view)
 
         if isinstance(entry.view, LiveNotebook):
             entry.view.on_change(on_cells_changed)
@@ -447,7 +452,7 @@ class Rooms:
         if self._entries.get(entry.key) is entry:
             del self._entries[entry.key]
             if isinstance(entry.backing, RoomBacking):
-                self.lost.suspect(entry.path.text, entry.unsaved)
+                self._lost.suspect(entry.path.text, entry.unsaved)
             if entry.unwritten and isinstance(entry.backing, RoomBacking):
                 _remember(self._unwritten, entry.key, None)
             _remember(self._left, entry.key, entry.status(self._now(), connected=False))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cellwright.core.errors import Conflict, InvalidArgument, NotFound
+from cellwright.core.text.counting import counted
 from cellwright.core.types import Call
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
@@ -65,7 +66,7 @@ class CallersSight:
         """
         now = notebook if isinstance(notebook, Sight) else notebook.sight()
         unseen = self._view.unseen_in(now, shown) if self._view is not None else {}
-        return self._sights.remember(self._call, self._key, View(now, {**unseen, **(believed or {})}))
+        return self._sights.remember(self._call, self._key, View.of(now, {**unseen, **(believed or {})}))
 
     def show_all(self, notebook: LiveNotebook | Sight) -> str:
         """Remember that the caller was shown all of the notebook."""
@@ -85,7 +86,16 @@ class CallersSight:
             return [[MeantCell(index, None) for index in indexes] for indexes in notebook.resolve_each(ranges)]
         if view.sight is notebook.sight():
             return [[self._meant(index, index, view) for index in indexes] for indexes in notebook.resolve_each(ranges)]
-        resolved = resolve_each(_ShownCells(view.sight, notebook), ranges)
+        try:
+            resolved = resolve_each(_ShownCells(view.sight, notebook), ranges)
+        except InvalidArgument as error:
+            if len(view.sight.ids) == notebook.cell_count:
+                raise
+            raise InvalidArgument(
+                f"{error.message}, as it was shown to you; by now it has {counted(notebook.cell_count, 'cell')}",
+                hint="The outline shows the last of them; read_nb_cells has them all",
+                details={"outline": _around(notebook, notebook.cell_count), "view": self.show(notebook)},
+            ) from error
         return [[self._now(notebook, view, position) for position in positions] for positions in resolved]
 
     def _meant(self, index: int, position: int, view: View) -> MeantCell:
@@ -197,6 +207,10 @@ def _index_now(notebook: LiveNotebook, sight: Sight, position: int) -> int | Non
     if cell_id in sight.positions and notebook.has(cell_id):
         return notebook.index_of(cell_id)
     now = notebook.sight()
+    if now.ids.count(cell_id) == sight.ids.count(cell_id) > 0:
+        # Cells that share an id, or have none, are told apart by their order.
+        place = sight.ids[:position].count(cell_id)
+        return [index for index, other in enumerate(now.ids) if other == cell_id][place]
     # Files of older formats keep no ids, so the same cells have others after the file was opened again.
     same = sight.ids == now.ids or (not notebook.ids_are_stable and sight.revisions == now.revisions)
     return position if same else None

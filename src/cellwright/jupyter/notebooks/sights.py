@@ -17,7 +17,7 @@ REMEMBERED_CELLS = 1_000_000
 """Of all views together; each takes three words of memory, and a notebook that does not change only once."""
 REMEMBERED_VIEWS = 2_000
 REMEMBERED_OF_A_NOTEBOOK = 64
-"""Views of one notebook that are remembered for one principal, over all its connections."""
+"""Views of one notebook that are remembered for one principal, besides the last of each connection."""
 REMEMBERED_CONNECTIONS = 256
 REMEMBERED_NOTEBOOKS = 10_000
 """Notebooks, each counted once for every principal, of which it is remembered that something was shown."""
@@ -34,6 +34,7 @@ class Sight:
     ids: tuple[str, ...]
     revisions: tuple[str, ...]
     counts: tuple[int | None, ...]
+    name: str = field(default_factory=_new_name, compare=False)
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
@@ -62,8 +63,13 @@ class View:
     sight: Sight
     unseen: Mapping[str, str]
     """By cell id: the revision that the caller saw, where the sight has another."""
-    name: str = field(default_factory=_new_name)
+    name: str
     """The word that stands for it in answers and later calls."""
+
+    @classmethod
+    def of(cls, sight: Sight, unseen: Mapping[str, str]) -> "View":
+        """A view under a name of its own; for those who saw all of it, the sight's: the same notebook has the same name."""
+        return cls(sight, unseen, _new_name() if unseen else sight.name)
 
     def revision(self, position: int) -> str:
         """The revision of the cell at this position that the caller saw."""
@@ -116,6 +122,9 @@ class Sights:
         """Note that the caller was shown this. Returns the name under which it can be referred to."""
         key = (call.principal.id, path)
         remembered = self._remembered.setdefault(key, _Remembered())
+        last = remembered.views.get(remembered.last.get(call.session, ""))
+        if last is not None and last.sight is view.sight and last.unseen == view.unseen:
+            view = last
         self._remembered.move_to_end(key)
         self._with_views[key] = None
         self._with_views.move_to_end(key)
@@ -147,7 +156,7 @@ class Sights:
         return remembered.views[name]
 
     def _bound(self, latest: _Remembered) -> None:
-        if len(latest.views) > REMEMBERED_OF_A_NOTEBOOK:
+        if len(latest.views) > REMEMBERED_OF_A_NOTEBOOK + len(latest.last):
             self._forget_oldest(latest)
         if len(latest.last) > REMEMBERED_CONNECTIONS:
             latest.last.popitem(last=False)
@@ -163,7 +172,10 @@ class Sights:
             self._with_views.pop(key, None)
 
     def _forget_oldest(self, remembered: _Remembered) -> None:
-        _, view = remembered.views.popitem(last=False)
+        # The last view of a connection is likely to be needed, one of those before it is not.
+        needed = set(remembered.last.values())
+        name = next((name for name in remembered.views if name not in needed), next(iter(remembered.views)))
+        view = remembered.views.pop(name)
         self._cells -= _weight(view)
         self._count -= 1
 
