@@ -84,6 +84,26 @@ async def test_what_others_changed_there_refuses_the_edit_and_is_shown(
 
 
 @requirement("sight:documents")
+@pytest.mark.parametrize("step", ["overwrite", "append", "span"])
+async def test_what_was_not_shown_of_a_text_was_not_seen(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn, step: str
+) -> None:
+    path = a_text(jupyter_server, folder, "one\ntwo\nthree\n")
+    async with agent() as do, person(path, "file") as them:
+        await text_of(do, path)
+        them.document.insert(0, "their ")
+        await them.settle()
+        if step == "overwrite":
+            await do("overwrite_document", path=path, content="one\ntwo\nTHREE\n")
+        elif step == "append":
+            await do("insert_document_text", path=path, position=-1, text="end\n")
+        else:
+            await do("get_document_content", path=path, position=10, length=2)
+        await do("overwrite_document", path=path, content="one\nTWO\nTHREE\n" + "end\n" * (step == "append"))
+        assert (await text_of(do, path)).startswith("their one\nTWO\n")
+
+
+@requirement("sight:documents")
 async def test_a_revision_says_which_text_the_positions_are_from(
     agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
 ) -> None:

@@ -220,6 +220,72 @@ async def test_what_was_not_shown_was_not_seen(
         assert (await do.sources(path))[1] == "their b\nfinal"
 
 
+@requirement("sight:merge:cells")
+async def test_cells_that_others_added_and_nobody_showed_are_not_taken_away(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a", "b"])
+    async with agent() as do, person(path) as them:
+        await do("read_nb_cells", path=path)
+        them.cells.insert(1, new_cell("theirs", "their text"))
+        await them.settle()
+        await do("modify_nb_cells", path=path, modifications=[{"range": {"start": 0}, "content": "A"}], exec=False)
+        refused = await do.error("delete_nb_cells", path=path, ranges=[{"start": 1}])
+        assert refused["code"] == "CONFLICT"
+        assert "was not shown to you" in refused["message"]
+        # A look that shows no cells does not move what an index means.
+        them.cells.insert(0, new_cell("first", "first"))
+        await them.settle()
+        await do("get_nb_stat", path=path)
+        edited = await do("edit_nb_cell", path=path, cell=0, old="A", new="AA")
+        assert edited["cells"][0]["id"] == "c0"
+        await do("get_nb_stat", path=path, outline=True)
+        await do("delete_nb_cells", path=path, ranges=[{"id": "theirs"}])
+        assert await do.sources(path) == ["first", "AA", "b"]
+
+
+@requirement("sight:merge:cells")
+async def test_metadata_and_later_counts_show_no_text(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a", "b"])
+    async with agent() as do, person(path) as them:
+        await do("read_nb_cells", path=path)
+        them.text_of(1).insert(0, "their ")
+        them.cells[1]["execution_count"] = 5.0
+        await them.settle()
+        tags = [{"range": {"id": "c1"}, "metadata": {"tags": ["x"]}}]
+        await do("modify_nb_cells", path=path, modifications=tags, exec=False)
+        for cell in ("c1", "[5]"):
+            assert (await do.error("delete_nb_cells", path=path, ranges=[{"id": cell}]))["code"] == "CONFLICT"
+
+
+@requirement("sight:merge:cells")
+async def test_nothing_is_refused_that_only_the_caller_changed(
+    agent: Any, jupyter_server: JupyterServer, folder: str
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a", "b", "c", "d"])
+    async with agent() as do:
+        cells = (await do("read_nb_cells", path=path))["cells"]
+        await do("edit_nb_cell", path=path, old="a", new="A")
+        await do("modify_nb_cells", path=path, modifications=[{"range": {"start": 0}, "content": "AA"}], exec=False)
+        await do("split_join_nb_cells", path=path, ranges=[{"start": 0, "end": 2}])
+        await do("modify_nb_cells", path=path, modifications=[{"range": {"start": 0}, "content": "ab"}], exec=False)
+        await do("edit_nb_cell", path=path, cell="c2", old="c", new="C", expect=cells[2]["revision"])
+        await do("delete_nb_cells", path=path, ranges=[{"id": "c2"}])
+        await do("undo_nb_edit", path=path)
+        await do("delete_nb_cells", path=path, ranges=[{"id": "c2"}])
+        await do("move_nb_cells", path=path, ranges=[{"id": "c3"}], position=0, copy=True)
+        await do("delete_nb_cells", path=path, ranges=[{"start": 0}])
+        renamed = f"{folder}/m.ipynb"
+        await do("rename_document", path=path, newPath=renamed)
+        await do("delete_nb_cells", path=renamed, ranges=[{"start": 1}])
+        assert await do.sources(renamed) == ["ab"]
+
+
 @requirement("sight:proposals")
 async def test_what_was_shown_of_a_proposal_does_not_count_for_the_notebook(
     agent: Any, jupyter_server: JupyterServer, folder: str
@@ -236,6 +302,9 @@ async def test_what_was_shown_of_a_proposal_does_not_count_for_the_notebook(
         assert edited["cells"][0]["id"] == "c1"
         await do("delete_nb_cells", path=path, ranges=[{"start": 0}])
         assert await do.sources(path) == ["B"]
+        await do("drop_nb_proposal", proposal=changed["proposal"])
+        anew = await do("edit_nb_cell", path=path, cell=0, old="B", new="b", propose=True)
+        assert anew["cells"][0]["id"] == "c1"
 
 
 @requirement("sight:moved")

@@ -4,8 +4,8 @@ Y's own undo is not used: it keeps every deleted byte in the document, and forge
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from cellwright.core.weight import weight
 from cellwright.jupyter.model import JsonObject
@@ -91,6 +91,8 @@ class Touched:
     author: str
     ids: frozenset[str]
     moved: frozenset[str] = frozenset()
+    before: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By cell id: the text that the cell had before, where it had another or was removed."""
 
 
 Step = Inserted | Removed | Rewritten | Retyped | Moved | Cleared | Remarked
@@ -113,20 +115,26 @@ class EditGroup:
     def touched(self) -> Touched:
         ids: set[str] = set()
         moved: set[str] = set()
+        before: dict[str, str] = {}
         for step in self.steps:
             match step:
                 case Inserted(cells):
                     ids.update(cell_id for cell_id, _ in cells)
                 case Removed(cells):
                     ids.update(str(cell.get("id", "")) for _, cell in cells)
+                    before.update((str(cell.get("id", "")), str(cell.get("source", ""))) for _, cell in cells)
                 case Moved(cells):
                     moved.update(cell_id for cell_id, _ in cells)
                 case Rewritten() | Retyped() | Remarked():
                     ids.add(step.cell_id)
+                    if isinstance(step, Rewritten):
+                        before.setdefault(step.cell_id, step.before)
+                    elif isinstance(step, Retyped):
+                        before.setdefault(step.cell_id, str(step.before.get("source", "")))
                 case Cleared():
                     # Outputs are no work of the caller's: a run brings them again.
                     pass
-        return Touched(self.author, frozenset(ids | moved), frozenset(moved))
+        return Touched(self.author, frozenset(ids | moved), frozenset(moved), before)
 
 
 class History:

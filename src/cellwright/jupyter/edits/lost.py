@@ -2,9 +2,9 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from cellwright.core.errors import CellwrightError, NotFound
+from cellwright.core.errors import CellwrightError, Conflict, NotFound
 from cellwright.core.text.counting import counted
 from cellwright.core.weight import weight
 from cellwright.jupyter.documents.text import TextDocument
@@ -13,7 +13,9 @@ from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.notebooks.cellmetadata import TRUSTED, metadata_of
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
 from cellwright.notebook.addressing import by_id
+from cellwright.notebook.merging import merged_text
 from cellwright.notebook.model import Kind
+from cellwright.notebook.textdiff import difference
 
 MOST_CELLS = 200
 """Of one call: more are not remembered, only that there were more."""
@@ -39,6 +41,8 @@ class Wanted:
     after: str | None = None
     """The cell it followed."""
     moved: bool = False
+    before: str | None = None
+    """The text that the cell had before the first of their edits that are not in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,11 @@ class UnsavedEdits:
         for call in self._calls:
             wanted = edits.setdefault(call.author, AuthorsEdits())
             # Where two authors edited the same cell, what it is at last is the later one's.
-            wanted.cells |= {cell_id: cell for cell_id, cell in call.cells.items() if latest[cell_id] == call.author}
+            for cell_id, cell in call.cells.items():
+                if latest[cell_id] == call.author:
+                    earlier = wanted.cells.get(cell_id)
+                    first = cell.before if earlier is None or earlier.before is None else earlier.before
+                    wanted.cells[cell_id] = replace(cell, before=first)
             wanted.more = wanted.more or call.more
         return edits
 
@@ -178,6 +186,8 @@ class LostEdits:
                 hint="without again, undo_nb_edit takes one back",
             )
         for cell_id, wanted in lost.items():
+            _check_fits(view, cell_id, wanted)
+        for cell_id, wanted in lost.items():
             _make_again(view, cell_id, wanted, author)
         del self._by_path[path][author]
         return list(lost)
@@ -190,7 +200,7 @@ def _wanted(view: LiveNotebook, cell_id: str, touched: Touched) -> Wanted:
     try:
         index = view.index_of(cell_id)
     except CellwrightError:
-        return Wanted(None)
+        return Wanted(None, before=touched.before.get(cell_id))
     head = view.head(index)
     cell: JsonObject = {
         "id": cell_id,
@@ -198,7 +208,7 @@ def _wanted(view: LiveNotebook, cell_id: str, touched: Touched) -> Wanted:
         "source": head.source,
         "metadata": _metadata(view, cell_id),
     }
-    return Wanted(cell, view.ids[index - 1] if index else None, cell_id in touched.moved)
+    return Wanted(cell, view.ids[index - 1] if index else None, cell_id in touched.moved, touched.before.get(cell_id))
 
 
 def _bytes(wanted: Wanted) -> int:
@@ -234,6 +244,27 @@ def _is_lost(view: LiveNotebook | TextDocument, cell_id: str, wanted: Wanted) ->
     return wanted.moved and wanted.after != (view.ids[index - 1] if index else None)
 
 
+def _check_fits(view: LiveNotebook, cell_id: str, wanted: Wanted) -> None:
+    """Raise, before anything is changed, if the edit does not fit the cell as somebody else wrote it since."""
+    if not view.has(cell_id):
+        return
+    index = view.index_of(cell_id)
+    now = view.head(index).source
+    if wanted.cell is not None:
+        view.text_of(index)
+    fits = (
+        wanted.before in (None, now)
+        if wanted.cell is None
+        else wanted.before is None or merged_text(wanted.before, str(wanted.cell["source"]), now) is not None
+    )
+    if not fits:
+        raise Conflict(
+            f"somebody else changed cell {cell_id} at the place of your lost edit; nothing was made again",
+            details={"cell_id": cell_id, "diff": difference(wanted.before, now)},
+            hint="read the notebook and make the edits by hand",
+        )
+
+
 def _make_again(view: LiveNotebook, cell_id: str, wanted: Wanted, author: str) -> None:
     cell = wanted.cell
     if cell is None:
@@ -246,7 +277,9 @@ def _make_again(view: LiveNotebook, cell_id: str, wanted: Wanted, author: str) -
     entries = {key: None for key in now if key not in cell["metadata"]} | dict(cell["metadata"])
     changed = {key: value for key, value in entries.items() if now.get(key) != value}
     kind = Kind(str(cell["cell_type"]))
-    view.replace([SourceChange(by_id(cell_id), str(cell["source"]), kind, None, changed or None)], author=author)
+    seen = None if wanted.before is None else view.remember_text(wanted.before)
+    change = SourceChange(by_id(cell_id), str(cell["source"]), kind, None, changed or None, seen=seen)
+    view.replace([change], author=author)
     if wanted.moved:
         view.move([by_id(cell_id)], _place(view, wanted), author=author)
 

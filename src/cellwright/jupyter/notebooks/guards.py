@@ -6,6 +6,7 @@ from cellwright.core.errors import Conflict, InvalidArgument, LimitReached, NotF
 from cellwright.core.text.counting import counted
 from cellwright.jupyter.model import CellHead
 from cellwright.jupyter.notebooks.cells import MAX_SOURCE_BYTES
+from cellwright.jupyter.notebooks.sights import NOT_SHOWN
 from cellwright.notebook.textdiff import difference, nearest_line
 
 MOST_NEW_CELLS = 500
@@ -17,6 +18,17 @@ def check_revision(index: int, head: CellHead, expect: str, as_seen: str | None)
     """Raise if the cell is not as the caller saw it. `as_seen` is the source that they saw, if it is known."""
     if head.revision == expect:
         return
+    if expect == NOT_SHOWN:
+        raise Conflict(
+            f"cell {head.id} (index {index}) came after you looked, and was not shown to you; nothing was applied",
+            hint=f"Look at it; if your edit still fits, repeat it with expect={head.revision}",
+            details={
+                "cell_id": head.id,
+                "index": index,
+                "revision": head.revision,
+                "diff": difference(None, head.source),
+            },
+        )
     raise Conflict(
         f"cell {head.id} (index {index}) has changed since revision {expect}; nothing was applied",
         hint=f"Look at the change; if your edit still fits, repeat it with expect={head.revision}",

@@ -31,6 +31,11 @@ class MeantCell:
     """The revision that the caller was shown; None if the cell was not there then."""
 
 
+def proposal_key(path: str) -> str:
+    """Under which what was shown of a caller's proposal for this notebook is remembered."""
+    return f"{path}#proposal"
+
+
 class CallersSight:
     """What the caller of one call was shown of a notebook. Made when the call begins: a parallel call may show them more meanwhile.
 
@@ -55,7 +60,7 @@ class CallersSight:
 
     @property
     def _key(self) -> str:
-        return f"{self.path}#proposal" if self._proposes else self.path.text
+        return proposal_key(self.path.text) if self._proposes else self.path.text
 
     def show(
         self, notebook: LiveNotebook | Sight, shown: Collection[str] = (), believed: Mapping[str, str] | None = None
@@ -67,6 +72,18 @@ class CallersSight:
         now = notebook if isinstance(notebook, Sight) else notebook.sight()
         unseen = self._view.unseen_in(now, shown) if self._view is not None else {}
         return self._sights.remember(self._call, self._key, View.of(now, {**unseen, **(believed or {})}))
+
+    def show_outline(self, notebook: LiveNotebook, start: int, end: int) -> str:
+        """Remember that the caller was shown the lines of these cells in an outline: of a new cell that is enough to know of it."""
+        view = self._view
+        lines = notebook.ids[start:end]
+        return self.show(notebook, [cell_id for cell_id in lines if view is None or not view.knows(cell_id)])
+
+    def keep(self, notebook: LiveNotebook) -> str:
+        """The view after a call that showed no cells: with new execution counts, but never with another order."""
+        if self._view is None or self._view.sight.ids == notebook.sight().ids:
+            return self.show(notebook)
+        return self._view.name
 
     def show_all(self, notebook: LiveNotebook | Sight) -> str:
         """Remember that the caller was shown all of the notebook."""
@@ -99,7 +116,7 @@ class CallersSight:
         return [[self._now(notebook, view, position) for position in positions] for positions in resolved]
 
     def _meant(self, index: int, position: int, view: View) -> MeantCell:
-        return MeantCell(index, None if self._proposes else view.revision(position))
+        return MeantCell(index, view.revision(position))
 
     def cells(self, notebook: LiveNotebook, ranges: Sequence[CellRange]) -> list[MeantCell]:
         """All cells that the ranges mean, in the order in which they are now."""
@@ -198,15 +215,18 @@ class _ShownCells:
         position = self._sight.position_of(name)
         if position is not None:
             return position
-        return len(self._sight.ids) + self._notebook.resolve([CellRange(id=name)])[0]
+        index = self._notebook.resolve([CellRange(id=name)])[0]
+        # Named by a count that it got later, it is still the cell that was shown, with the text that was shown.
+        shown_at = self._sight.positions.get(self._notebook.id_at(index))
+        return len(self._sight.ids) + index if shown_at is None else shown_at
 
 
 def _index_now(notebook: LiveNotebook, sight: Sight, position: int) -> int | None:
     """Where the cell is that was at this position; None if it is gone, or cannot be told from others."""
     cell_id = sight.ids[position]
-    if cell_id in sight.positions and notebook.has(cell_id):
-        return notebook.index_of(cell_id)
     now = notebook.sight()
+    if cell_id in sight.positions and cell_id in now.positions:
+        return now.positions[cell_id]
     if now.ids.count(cell_id) == sight.ids.count(cell_id) > 0:
         # Cells that share an id, or have none, are told apart by their order.
         place = sight.ids[:position].count(cell_id)

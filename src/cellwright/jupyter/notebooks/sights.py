@@ -3,7 +3,7 @@
 import secrets
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import eq
 
@@ -13,6 +13,8 @@ from cellwright.notebook.addressing import execution_count_in, only_cell_showing
 
 NAME_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 NAME_CHARACTERS = 4
+NOT_SHOWN = "-"
+"""Stands for the revision of a cell that came after the last view, and of which the text was not shown."""
 REMEMBERED_CELLS = 1_000_000
 """Of all views together; each takes three words of memory, and a notebook that does not change only once."""
 REMEMBERED_VIEWS = 2_000
@@ -71,6 +73,14 @@ class View:
         """A view under a name of its own; for those who saw all of it, the sight's: the same notebook has the same name."""
         return cls(sight, unseen, _new_name() if unseen else sight.name)
 
+    def shows_as(self, other: "View") -> bool:
+        """Whether the other view is of the same moment, with the same texts unseen."""
+        return self.sight is other.sight and self.unseen == other.unseen
+
+    def knows(self, cell_id: str) -> bool:
+        """Whether the caller was shown the cell at all."""
+        return cell_id in self.sight.positions and self.unseen.get(cell_id) != NOT_SHOWN
+
     def revision(self, position: int) -> str:
         """The revision of the cell at this position that the caller saw."""
         return self.unseen.get(self.sight.ids[position], self.sight.revisions[position])
@@ -81,6 +91,12 @@ class View:
         if now is not self.sight:
             for cell_id in _changed(self.sight, now):
                 unseen.setdefault(cell_id, self.sight.revisions[self.sight.positions[cell_id]])
+        if now.ids != self.sight.ids:
+            known = {*self.sight.revisions}
+            for cell_id, position in now.positions.items():
+                # A text that was shown under another id is known: older files keep no ids, and undo brings cells back.
+                if cell_id not in self.sight.positions and now.revisions[position] not in known:
+                    unseen.setdefault(cell_id, NOT_SHOWN)
         return {cell_id: revision for cell_id, revision in unseen.items() if cell_id not in shown}
 
 
@@ -122,12 +138,15 @@ class Sights:
         """Note that the caller was shown this. Returns the name under which it can be referred to."""
         key = (call.principal.id, path)
         remembered = self._remembered.setdefault(key, _Remembered())
-        last = remembered.views.get(remembered.last.get(call.session, ""))
-        if last is not None and last.sight is view.sight and last.unseen == view.unseen:
-            view = last
         self._remembered.move_to_end(key)
         self._with_views[key] = None
         self._with_views.move_to_end(key)
+        last = remembered.views.get(remembered.last.get(call.session, ""))
+        if last is not None and last.shows_as(view):
+            view = last
+        while not remembered.views.get(view.name, view).shows_as(view):
+            # Another view has this name already.
+            view = replace(view, name=_new_name())
         if view.name not in remembered.views:
             remembered.views[view.name] = view
             self._cells += _weight(view)
@@ -154,6 +173,25 @@ class Sights:
                 hint="read_nb_cells shows the cells as they are now, with a new view",
             )
         return remembered.views[name]
+
+    def moved(self, before: str, after: str) -> None:
+        """A notebook, or a folder with all that is in it, has another path now."""
+        for principal, path in [key for key in self._remembered if f"{key[1]}/".startswith(f"{before}/")]:
+            key, new_key = (principal, path), (principal, after + path[len(before) :])
+            self._forget(new_key)
+            self._remembered[new_key] = self._remembered.pop(key)
+            if self._with_views.pop(key, self) is None:
+                self._with_views[new_key] = None
+
+    def forget(self, call: Call, path: str) -> None:
+        """Forget all that the principal was shown of it: it has ended."""
+        self._forget((call.principal.id, path))
+
+    def _forget(self, key: tuple[str, str]) -> None:
+        remembered = self._remembered.pop(key, None)
+        self._with_views.pop(key, None)
+        while remembered is not None and remembered.views:
+            self._forget_oldest(remembered)
 
     def _bound(self, latest: _Remembered) -> None:
         if len(latest.views) > REMEMBERED_OF_A_NOTEBOOK + len(latest.last):

@@ -1,10 +1,11 @@
 """Toolset `editing`: small, exact changes inside a notebook, taking them back, and finding things in many."""
 
+from contextlib import suppress
 from typing import Annotated
 
 from pydantic import Field
 
-from cellwright.core.errors import InvalidArgument
+from cellwright.core.errors import InvalidArgument, LimitReached
 from cellwright.core.text.counting import counted
 from cellwright.core.toolset import Reply, Toolset, read, write
 from cellwright.core.types import Call
@@ -14,7 +15,8 @@ from cellwright.jupyter.edits.undo import undo
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
 from cellwright.jupyter.notebooks.meaning import ANY, MeantCell
-from cellwright.jupyter.notebooks.notebook import LiveNotebook
+from cellwright.jupyter.notebooks.notebook import LiveNotebook, replacements
+from cellwright.jupyter.notebooks.sights import NOT_SHOWN
 from cellwright.jupyter.service import LiveNotebooks, wait_seconds
 from cellwright.jupyter.tools.changes import with_diff
 from cellwright.jupyter.tools.common import (
@@ -37,6 +39,7 @@ from cellwright.jupyter.tools.rearranging import clear_nb_outputs, move_nb_cells
 from cellwright.jupyter.tools.running import report_if_asked
 from cellwright.jupyter.tools.search import search_nbs
 from cellwright.notebook.addressing import CellRange
+from cellwright.notebook.textdiff import changed_text
 
 Expect = Annotated[str | None, Field(description="its revision, or any")]
 Cell = Annotated[str | int, Field(description="id, index, or [12] as people see it")]
@@ -79,14 +82,16 @@ async def edit_nb_cell(
 
     sight = notebooks.sight(call, notebook_path, view, proposes=propose)
     believed: dict[str, str] = {}
+    known: set[str] = set()
 
     def change(notebook: LiveNotebook) -> tuple[list[str], list[ReplacedText]]:
         author = author_of(call)
         if cell is None:
+            known.update(sight.known(notebook))
             edits = replace_in_all(notebook, old, new, every=replace_all, author=author)
         else:
             (meant,) = sight.cells(notebook, [one_cell(cell)])
-            believed.update(_believed_text(notebook, meant, old, new))
+            behind = meant.revision is not None and notebook.head(meant.index).revision != meant.revision
             edits = replace_in_cell(
                 notebook,
                 meant.index,
@@ -97,13 +102,18 @@ async def edit_nb_cell(
                 seen=None if expect == ANY else meant.revision,
                 author=author,
             )
+            if behind and expect in (None, ANY):
+                believed.update(_believed_text(notebook, meant, old, new))
         indexes = [edit.index for edit in edits]
         own = notebook.own_ids(indexes, author=author) if should_run else None
         return own or [notebook.id_at(index) for index in indexes], edits
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
         ((ids, edits), diff, after), acknowledged = await document.change(with_diff(change))
-        where, new_view = whereabouts(document.view, ids), sight.show(after, ids if cell is not None else (), believed)
+        where, new_view = (
+            whereabouts(document.view, ids),
+            sight.show(after, ids if cell is not None else known.intersection(ids), believed),
+        )
     count = sum(edit.count for edit in edits)
     message = f"Replaced {counted(count, 'occurrence')}"
     run_view = await run_if_asked(notebooks, call, notebook_path, ids, should_run=should_run, wait=timeout)
@@ -123,10 +133,12 @@ async def edit_nb_cell(
 
 def _believed_text(notebook: LiveNotebook, cell: MeantCell, old: str, new: str) -> dict[str, str]:
     """The revision of the text that the caller will take for the cell's, if somebody else changed the cell since they saw it."""
-    if cell.revision is None or notebook.head(cell.index).revision == cell.revision:
-        return {}
-    seen = notebook.seen_text(cell.revision)
-    revision = cell.revision if seen is None else notebook.remember_text(seen.replace(old, new))
+    revision = cell.revision or NOT_SHOWN
+    seen = notebook.seen_text(revision)
+    if seen is not None:
+        # Where the text that was seen would grow too large, they are taken to know what they saw.
+        with suppress(LimitReached):
+            revision = notebook.remember_text(changed_text(seen, replacements(seen, old, new)))
     return {notebook.id_at(cell.index): revision}
 
 
@@ -154,8 +166,9 @@ async def undo_nb_edit(
     sight = notebooks.sight(call, notebook_path)
 
     def take_back(notebook: LiveNotebook) -> tuple[EditGroup, set[str]]:
-        known = sight.known(notebook)
-        return undo(notebook, author_of(call)), known
+        known, before = sight.known(notebook), {*notebook.ids}
+        group = undo(notebook, author_of(call))
+        return group, known.union(notebook.ids) - (before - known)
 
     async with notebooks.open(call, notebook_path) as document:
         ((group, known), diff, after), acknowledged = await document.change(with_diff(take_back))

@@ -214,6 +214,7 @@ async def get_nb_stat(
     )
     async with notebooks.open(call, notebook_path) as document:
         page = document.view.outline_page(offset) if outline else None
+        sight = notebooks.sight(call, notebook_path)
         stat: NotebookStat = {
             "path": notebook_path.text,
             "cell_count": document.view.cell_count,
@@ -222,7 +223,9 @@ async def get_nb_stat(
             "live": document.live,
             **_people_in(notebooks, document),
             **saved_state(document.on_disk()),
-            "view": notebooks.sight(call, notebook_path).show(document.view),
+            "view": sight.keep(document.view)
+            if page is None
+            else sight.show_outline(document.view, offset, offset + len(page.lines)),
         }
     if page is not None:
         stat["outline"] = list(page.lines)

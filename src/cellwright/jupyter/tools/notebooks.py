@@ -116,6 +116,7 @@ async def modify_nb_cells(
     ranges = [modification.range.cell_range() for modification in modifications]
 
     believed: dict[str, str] = {}
+    written: set[str] = set()
 
     def modify(notebook: LiveNotebook) -> tuple[list[str], list[str], list[str]]:
         meant = zip(modifications, sight.each(notebook, ranges), strict=True)
@@ -124,6 +125,8 @@ async def modify_nb_cells(
         rewritten = notebook.resolve([change.range for change in changes if change.source is not None])
         lost = _lost_by_type(notebook, changes)
         ids = notebook.replace(changes, author=author_of(call))
+        # Whoever changed only a type or metadata was shown no text.
+        written.update(notebook.id_at(index) for index in rewritten)
         own = not should_run or notebook.have_own_ids(rewritten)
         runnable = (
             [notebook.id_at(index) for index in rewritten]
@@ -136,7 +139,7 @@ async def modify_nb_cells(
         if any(modification.type is not None for modification in modifications):
             await document.catch_up()
         ((ids, runnable, lost), diff, after), acknowledged = await document.change(with_diff(modify))
-        where, new_view = whereabouts(document.view, ids), sight.show(after, ids, believed)
+        where, new_view = whereabouts(document.view, ids), sight.show(after, {*written, *runnable}, believed)
     message = f"Modified {counted(len(ids), 'cell')} in {counted(len(modifications), 'range')}"
     run_view = await run_if_asked(notebooks, call, notebook_path, runnable, should_run=should_run, wait=timeout)
     report = await report_if_asked(notebooks, call, notebook_path, run_view, message, max_cell_output_size)
@@ -160,7 +163,7 @@ def believed_texts(notebook: LiveNotebook, changes: Sequence[SourceChange]) -> d
     merged = [
         (change.source, notebook.id_at(index))
         for change in changes
-        if change.source is not None and change.seen is not None
+        if change.source is not None and change.seen is not None and change.expect is None
         for index in notebook.resolve([change.range])
         if notebook.head(index).revision != change.seen
     ]

@@ -126,6 +126,7 @@ async def merge_nb_proposal(
 ) -> MergedProposal:
     """Put a proposal into the notebook. What people did meanwhile is kept; undo_nb_edit takes the merge back, part by part."""
     merge = await notebooks.proposals.merge(call, await notebooks.desk(call), proposal, expect)
+    notebooks.proposal_ended(call, merge.proposal.path.text)
     ids = [change.id for change in merge.changes]
     return {
         "message": f"Merged into {merge.proposal.path}: {counted(len(ids), 'cell')}"
@@ -149,6 +150,7 @@ class DroppedProposal(TypedDict):
 async def drop_nb_proposal(notebooks: LiveNotebooks, call: Call, proposal: ProposalId) -> DroppedProposal:
     """Throw a proposal away. The notebook stays as it is."""
     dropped = await notebooks.proposals.drop(call, await notebooks.desk(call), proposal)
+    notebooks.proposal_ended(call, dropped.path.text)
     return {"message": f"Dropped; {dropped.path} is unchanged", "proposal": dropped.id, "path": dropped.path.text}
 
 

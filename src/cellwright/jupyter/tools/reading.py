@@ -7,14 +7,17 @@ from typing import Annotated, Generic, Literal, NotRequired, TypeVar, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from cellwright.core.errors import Conflict
 from cellwright.core.text.budget import estimate_tokens
 from cellwright.core.toolset import Image, Reply
 from cellwright.core.types import Call
+from cellwright.jupyter.documents.open_document import OpenDocument
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.kernels.images import Fitted
 from cellwright.jupyter.model import LiveCell
 from cellwright.jupyter.notebooks.cellreadings import CellDigest, CellReading, digest_cell, shape_cell
 from cellwright.jupyter.notebooks.meaning import CallersSight
+from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.shapes import MAX_PICTURES
 from cellwright.jupyter.notebooks.whole import read_cell
 from cellwright.jupyter.service import LiveNotebooks
@@ -32,6 +35,7 @@ from cellwright.notebook.addressing import runs_of
 
 PAGE_TOKENS = 5_000
 NEXT_RANGES = 50
+TRIES = 5
 MAX_MAX_CELL_DATA = 1_000_000
 
 C = TypeVar("C")
@@ -151,26 +155,50 @@ async def _page(
     most_pictures: int,
     shape: Callable[[LiveCell, Mapping[str, Fitted], int], tuple[C, list[Image]]],
 ) -> _Page[C]:
+    async with notebooks.open(call, sight.path) as document:
+        for _ in range(TRIES):
+            page = await _page_of(notebooks, call, document, sight, ranges, most_pictures, shape)
+            if page is not None:
+                return page
+    raise Conflict(f"cells of {sight.path} came, went or moved all the time while they were read", hint="Try again")
+
+
+async def _page_of(
+    notebooks: LiveNotebooks,
+    call: Call,
+    document: OpenDocument[LiveNotebook],
+    sight: CallersSight,
+    ranges: list[Range] | None,
+    most_pictures: int,
+    shape: Callable[[LiveCell, Mapping[str, Fitted], int], tuple[C, list[Image]]],
+) -> _Page[C] | None:
+    """The page; None if cells came, went or moved while it was read: then an index would mean two cells."""
     cells: list[C] = []
     pictures: list[Image] = []
-    async with notebooks.open(call, sight.path) as document:
-        view = document.view
-        indexes = list(range(view.cell_count)) if ranges is None else sight.indexes_to_read(view, cell_ranges(ranges))
-        now = view.sight()
-        tokens_left = PAGE_TOKENS
-        for index in indexes:
-            cell = await read_cell(view, index)
-            size = len(cell.source) + weight(cell.outputs)
-            room = most_pictures - len(pictures)
-            fitted = await notebooks.pictures.in_outputs(cell.outputs, room, call.principal.id)
-            shaped_cell, cell_pictures = await off_the_loop(size, shape, cell, fitted, room)
-            tokens_left -= estimate_tokens(compact(shaped_cell))
-            if tokens_left < 0 and cells:
-                break
-            cells.append(shaped_cell)
-            pictures += cell_pictures
-        whole = [now.ids[index] for index, cell in zip(indexes, cells, strict=False) if not cut_source(cell)]
-        return _Page(cells, pictures, indexes[len(cells) :], document.live, sight.show(now, whole))
+    seen: dict[str, str] = {}
+    view = document.view
+    indexes = list(range(view.cell_count)) if ranges is None else sight.indexes_to_read(view, cell_ranges(ranges))
+    now = view.sight()
+    tokens_left = PAGE_TOKENS
+    for index in indexes:
+        cell = await read_cell(view, index)
+        if view.sight().ids != now.ids:
+            return None
+        size = len(cell.source) + weight(cell.outputs)
+        room = most_pictures - len(pictures)
+        fitted = await notebooks.pictures.in_outputs(cell.outputs, room, call.principal.id)
+        shaped_cell, cell_pictures = await off_the_loop(size, shape, cell, fitted, room)
+        if view.sight().ids != now.ids:
+            return None
+        tokens_left -= estimate_tokens(compact(shaped_cell))
+        if tokens_left < 0 and cells:
+            break
+        cells.append(shaped_cell)
+        if cell.head.revision != now.revisions[index] and not cut_source(shaped_cell):
+            seen[cell.id] = cell.head.revision
+        pictures += cell_pictures
+    whole = [now.ids[index] for index, cell in zip(indexes, cells, strict=False) if not cut_source(cell)]
+    return _Page(cells, pictures, indexes[len(cells) :], document.live, sight.show(now, whole, seen))
 
 
 def cut_source(cell: object) -> bool:

@@ -87,7 +87,7 @@ async def move_nb_cells(
     async with notebooks.edit(call, target, propose=propose) as (document, proposal):
         await document.catch_up()
         (ids, diff, after), acknowledged = await document.change(with_diff(edit))
-        where, new_view = whereabouts(document.view, ids), target_sight.show(after)
+        where, new_view = whereabouts(document.view, ids), target_sight.show(after, ids if copy else ())
     message = f"Copied {counted(len(ids), 'cell')} to {target}" if copy else f"Moved {counted(len(ids), 'cell')}"
     return {
         "message": message,
@@ -121,6 +121,7 @@ async def split_join_nb_cells(
     author = author_of(call)
 
     sight = notebooks.sight(call, notebook_path, view, proposes=propose)
+    known: set[str] = set()
 
     def edit(notebook: LiveNotebook) -> tuple[list[str], list[str]]:
         cells = sight.cells(notebook, requested)
@@ -131,14 +132,16 @@ async def split_join_nb_cells(
             # The lines are those of the text that the caller saw.
             sight.check_unchanged(notebook, cells, expect)
             return split(notebook, ranges_now, lines, expect=exactly(expect), author=author), []
+        all_known = sight.known(notebook).issuperset(notebook.id_at(cell.index) for cell in cells)
         cell_id, removed_ids = join(notebook, ranges_now, expect=exactly(expect), author=author)
+        known.update([cell_id] if all_known else ())
         return [cell_id], removed_ids
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
         await document.catch_up()
         ((ids, removed_ids), diff, after), acknowledged = await document.change(with_diff(edit))
         # A joined cell has the text of others as it was, also where the caller had not seen it.
-        where, new_view = whereabouts(document.view, ids), sight.show(after, ids if lines else ())
+        where, new_view = whereabouts(document.view, ids), sight.show(after, ids if lines else known)
     message = f"Split a cell into {len(ids)}" if lines else f"Joined {counted(len(removed_ids) + 1, 'cell')}"
     return {
         "message": message,
@@ -186,7 +189,7 @@ async def clear_nb_outputs(
 
     async with notebooks.open(call, notebook_path) as document:
         ids, acknowledged = await document.change(clear)
-        new_view = sight.show(document.view)
+        new_view = sight.keep(document.view)
     return {
         "message": f"Cleared the outputs of {counted(len(ids), 'cell')}",
         "ids": ids,

@@ -85,7 +85,7 @@ async def execute_nb_cells(
         **report.data,
     }
     if (notebook := notebooks.open_now(notebook_path)) is not None:
-        answer["view"] = sight.show(notebook)
+        answer["view"] = sight.keep(notebook)
     return Reply(answer, report.content, report.failed)
 
 

@@ -57,7 +57,7 @@ async def list_cells(
     path = cells.path(call, notebook)
     async with cells.notebooks.open(call, path) as document:
         heads = document.view.outline()
-        shown = cells.notebooks.sight(call, path).show(document.view)
+        shown = cells.notebooks.sight(call, path).show_outline(document.view, offset, len(heads))
     page = paged([_row(index, head) for index, head in enumerate(heads)], offset)
     data: CellTable = {
         "path": path.text,

@@ -150,7 +150,7 @@ async def rename_document(
     await _check_free(documents, target)
     people = await connected.rooms.let_go(doc_path)
     await documents.rename(doc_path, target)
-    files.notebooks.proposals.moved(doc_path, target)
+    files.notebooks.moved(doc_path, target)
     kernels_note = await _move_kernels(connected, doc_path, target)
     renamed: RenamedDocument = {
         "message": f"Renamed {doc_path} to {target}",

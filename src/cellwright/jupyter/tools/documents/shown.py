@@ -11,7 +11,7 @@ from cellwright.jupyter.notebooks.meaning import ANY
 from cellwright.jupyter.notebooks.sights import ForgottenView
 from cellwright.notebook.merging import merged_text
 from cellwright.notebook.model import revision_of
-from cellwright.notebook.textdiff import TextChange, changes, difference, rebase
+from cellwright.notebook.textdiff import TextChange, changed_text, changes, difference, rebase
 
 REMEMBERED_CHARACTERS = 16_000_000
 LONGEST_REMEMBERED = 2_000_000
@@ -28,6 +28,8 @@ class _Remembered:
 
     texts: OrderedDict[str, str | None] = field(default_factory=OrderedDict[str, str | None])
     last: OrderedDict[str, str] = field(default_factory=OrderedDict[str, str])
+    believed: dict[str, str | None] = field(default_factory=dict[str, str | None])
+    """By revision: the text that the caller takes for it, where not all of it was shown."""
 
 
 class ShownTexts:
@@ -37,13 +39,19 @@ class ShownTexts:
         self._remembered: OrderedDict[tuple[str, str], _Remembered] = OrderedDict()
         self._characters = 0
 
-    def remember(self, call: Call, path: DocPath, text: str, revision: str) -> None:
+    def remember(self, call: Call, path: DocPath, text: str, revision: str, believed: str | None = None) -> None:
+        """`believed`: the text that the caller takes for this one, if others' changes in it were not shown."""
         key = (call.principal.id, path.text)
         remembered = self._remembered.setdefault(key, _Remembered())
         self._remembered.move_to_end(key)
         if revision not in remembered.texts:
             remembered.texts[revision] = text if len(text) <= LONGEST_REMEMBERED else None
             self._characters += len(remembered.texts[revision] or "")
+            if believed is not None and believed != text:
+                remembered.believed[revision] = believed if len(believed) <= LONGEST_REMEMBERED else None
+                self._characters += len(remembered.believed[revision] or "")
+        elif believed is None:
+            self._characters -= len(remembered.believed.pop(revision, None) or "")
         remembered.texts.move_to_end(revision)
         remembered.last[call.session] = revision
         remembered.last.move_to_end(call.session)
@@ -56,13 +64,13 @@ class ShownTexts:
             revision = remembered.last.get(call.session) if remembered else None
             if revision is None:
                 return None
-            return SeenText(path, revision, remembered.texts.get(revision) if remembered else None)
+            return _seen(path, revision, remembered)
         if remembered is None or revision not in remembered.texts:
             raise ForgottenView(
                 f"revision {revision[:20]!r} of {path} is not remembered; nothing was done",
                 hint="get_document_content shows the text as it is now, with its revision",
             )
-        return SeenText(path, revision, remembered.texts[revision])
+        return _seen(path, revision, remembered)
 
     def _bound(self, latest: _Remembered) -> None:
         if len(latest.last) > REMEMBERED_CONNECTIONS:
@@ -71,7 +79,8 @@ class ShownTexts:
             self._forget_oldest(latest)
         if len(self._remembered) > REMEMBERED_DOCUMENTS:
             _, oldest = self._remembered.popitem(last=False)
-            self._characters -= sum(len(text or "") for text in oldest.texts.values())
+            while oldest.texts:
+                self._forget_oldest(oldest)
         for remembered in tuple(self._remembered.values()):
             while self._characters > REMEMBERED_CHARACTERS and remembered.texts:
                 self._forget_oldest(remembered)
@@ -79,8 +88,13 @@ class ShownTexts:
                 return
 
     def _forget_oldest(self, remembered: _Remembered) -> None:
-        _, text = remembered.texts.popitem(last=False)
-        self._characters -= len(text or "")
+        revision, text = remembered.texts.popitem(last=False)
+        self._characters -= len(text or "") + len(remembered.believed.pop(revision, None) or "")
+
+
+def _seen(path: DocPath, revision: str, remembered: _Remembered | None) -> "SeenText":
+    text = remembered.texts.get(revision) if remembered else None
+    return SeenText(path, revision, text, remembered.believed.get(revision, text) if remembered else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +105,9 @@ class SeenText:
     revision: str
     text: str | None
     """None if it is no longer remembered, or is too long to be."""
+
+    believed: str | None
+    """The text that they take for it."""
 
     def position_now(self, view: TextDocument, position: int, length: int) -> int:
         """Where a span of the text is now. Raises Conflict if somebody changed it since."""
@@ -107,17 +124,24 @@ class SeenText:
     def merged(self, view: TextDocument, text: str) -> str:
         """A new text, with what somebody changed since. Raises Conflict if both changed the same lines."""
         now = view.text
-        if revision_of(now) == self.revision:
+        if revision_of(now) == self.revision and self.believed == self.text:
             return text
-        merged = None if self.text is None else merged_text(self.text, view.adapted(text), now)
+        merged = None if self.believed is None else merged_text(self.believed, view.adapted(text), now)
         if merged is None:
             raise self._changed(now)
         return merged
+
+    def believed_after(self, before: str, after: str) -> str | None:
+        """The text that the caller takes for the document's after an edit of theirs."""
+        if self.believed is None or self.believed == before:
+            return None
+        own = rebase(changes(before, after), changes(before, self.believed))
+        return self.believed if own is None else changed_text(self.believed, own)
 
     def _changed(self, now: str) -> Conflict:
         revision = revision_of(now)
         return Conflict(
             f"{self.path} has changed since you saw revision {self.revision}; nothing was applied",
             hint=f'Look at the change; if your edit still fits, repeat it with expect={revision}; "{ANY}" overwrites',
-            details={"revision": revision, "diff": difference(self.text, now)[:DIFF_CHARACTERS]},
+            details={"revision": revision, "diff": difference(self.believed, now)[:DIFF_CHARACTERS]},
         )

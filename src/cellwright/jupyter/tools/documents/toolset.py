@@ -73,7 +73,6 @@ async def get_document_content(
     async with files.text(call, doc_path) as document:
         text, revision, live = document.view.text, document.view.revision, document.live
         lines = line_ends(document.view)
-    files.shown.remember(call, doc_path, text, revision)
     end = len(text) if length is None else min(position + length, len(text))
     if position > len(text):
         raise InvalidArgument(
@@ -81,6 +80,9 @@ async def get_document_content(
             hint="give a position from 0 to that number",
         )
     part = await off_the_loop(end - position, excerpt, text, position, end, max_content, TEXT_TOKENS)
+    whole = position == 0 and end == len(text) and part.omitted is None
+    earlier = None if whole else files.shown.seen(call, doc_path, None)
+    files.shown.remember(call, doc_path, text, revision, earlier.believed if earlier else None)
     data: DocumentContent = {
         "content": part.text,
         "truncated": part.omitted is not None,
@@ -199,10 +201,10 @@ async def overwrite_document(
     """Make this the whole text of a document, or a notebook's JSON. What others typed since you read it is merged or refuses it."""
     doc_path = files.path(path)
     if doc_path.is_notebook:
-        return await _overwrite_notebook(files, call, NotebookPath(doc_path.text), content, expect)
+        return await _overwrite_notebook(files, call, NotebookPath(doc_path.text), content, expect, view)
 
     def change(document: TextDocument, seen: SeenText | None) -> None:
-        text = content if seen is None else seen.merged(document, content)
+        text = content if seen is None or expect == ANY else seen.merged(document, content)
         document.overwrite(text, expect=exactly(expect), author=author_of(call))
 
     _, after = await _edit(files, call, path, change, expect, view)
@@ -210,7 +212,7 @@ async def overwrite_document(
 
 
 async def _overwrite_notebook(
-    files: DocumentFiles, call: Call, path: NotebookPath, content: str, expect: str | None
+    files: DocumentFiles, call: Call, path: NotebookPath, content: str, expect: str | None, shown: str | None
 ) -> OverwrittenNotebook:
     if exactly(expect) is not None:
         raise InvalidArgument(
@@ -218,7 +220,7 @@ async def _overwrite_notebook(
             hint="Leave expect out; or change cells with modify_nb_cells, which takes their revisions",
         )
     notebook = notebook_json(content)
-    sight = files.notebooks.sight(call, path)
+    sight = files.notebooks.sight(call, path, shown)
 
     def overwrite_all(view: LiveNotebook) -> int:
         sight.check_nothing_changed(view, expect)
@@ -253,8 +255,8 @@ async def _edit(
 ) -> tuple[T, EditedDocument]:
     """Make an edit, which is given what the caller saw. Returns its outcome, and the state of the text after it."""
     doc_path = files.text_path(path, "edit_nb_cell, or modify_nb_cells")
-    # Whoever says which revision the text must have, or that any will do, means the text as it is.
-    seen = None if expect is not None else files.shown.seen(call, doc_path, revision)
+    # Whoever says which revision the text must have means the text as it is.
+    seen = None if exactly(expect) is not None else files.shown.seen(call, doc_path, revision)
 
     def edit(view: TextDocument) -> tuple[T, TextState, str]:
         before = view.text
@@ -262,7 +264,9 @@ async def _edit(
         after, new_revision = view.text, view.revision
         # The state right after this edit, without what people type while it is sent.
         state: TextState = {"content_length": len(after), "revision": new_revision, **line_ends(view)}
-        files.shown.remember(call, doc_path, after, new_revision)
+        files.shown.remember(
+            call, doc_path, after, new_revision, None if seen is None else seen.believed_after(before, after)
+        )
         return outcome, state, text_diff(before, after)
 
     async with files.text(call, doc_path) as document:
