@@ -33,7 +33,13 @@ from cellwright.core.errors import CellwrightError, InvalidArgument, NotFound, U
 from cellwright.core.text.clean import clean
 from cellwright.jupyter.documents.depth import Roots
 from cellwright.jupyter.documents.presence import Collaborator
-from cellwright.jupyter.documents.updates import MAX_TAKEN_BYTES, IncomingUpdate, RefusedUpdate, WaitingTypes
+from cellwright.jupyter.documents.updates import (
+    HARMLESS_BYTES,
+    MAX_TAKEN_BYTES,
+    IncomingUpdate,
+    RefusedUpdate,
+    WaitingTypes,
+)
 from cellwright.jupyter.errors import JupyterDenied, RoomLost, UnknownOutcome
 from cellwright.jupyter.port import RoomAccess, RoomClosed
 
@@ -329,9 +335,10 @@ class Room:
 
     async def _take_update(self, message: bytes) -> None:
         update = IncomingUpdate(read_message(message[2:]))
-        # Other tasks run between the steps: the state of a large notebook takes a moment.
         for _ in update.check():
-            await asyncio.sleep(0)
+            if len(message) > HARMLESS_BYTES:
+                # Other tasks run between the steps: the state of a large notebook takes a moment. What people type is there at once.
+                await asyncio.sleep(0)
         state = self.doc.get_state()
         self.incoming_authors = update.authors
         if self._received_bytes:

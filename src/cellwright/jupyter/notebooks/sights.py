@@ -26,7 +26,16 @@ REMEMBERED_NOTEBOOKS = 10_000
 
 
 def _new_name() -> str:
-    return "".join(secrets.choice(NAME_ALPHABET) for _ in range(NAME_CHARACTERS))
+    return _word(secrets.randbits(64))
+
+
+def _word(number: int) -> str:
+    """A short word for a number."""
+    letters: list[str] = []
+    for _ in range(NAME_CHARACTERS):
+        number, letter = divmod(number, len(NAME_ALPHABET))
+        letters.append(NAME_ALPHABET[letter])
+    return "".join(letters)
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,11 @@ class Sight:
     ids: tuple[str, ...]
     revisions: tuple[str, ...]
     counts: tuple[int | None, ...]
-    name: str = field(default_factory=_new_name, compare=False)
+
+    @cached_property
+    def name(self) -> str:
+        """A word that is the same for the same notebook, as long as this process lives."""
+        return _word(abs(hash((self.ids, self.revisions, self.counts))))
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
@@ -75,7 +88,7 @@ class View:
 
     def shows_as(self, other: "View") -> bool:
         """Whether the other view is of the same moment, with the same texts unseen."""
-        return self.sight is other.sight and self.unseen == other.unseen
+        return (self.sight is other.sight or self.sight == other.sight) and self.unseen == other.unseen
 
     def knows(self, cell_id: str) -> bool:
         """Whether the caller was shown the cell at all."""
