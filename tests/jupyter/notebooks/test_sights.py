@@ -64,10 +64,10 @@ def test_so_many_sights_of_one_notebook_are_remembered(monkeypatch: pytest.Monke
     monkeypatch.setattr(module, "REMEMBERED_OF_A_NOTEBOOK", 3)
     sights = Sights()
     first = sights.remember(call(connection="1"), "n.ipynb", a_sight("a"))
-    last = a_sight("a")
+    last = a_sight("a", "b")
     sights.remember(call(connection="1"), "n.ipynb", last)
-    for _ in range(5):
-        sights.remember(call(connection="2"), "n.ipynb", a_sight("a"))
+    for number in range(5):
+        sights.remember(call(connection="2"), "n.ipynb", a_sight("a", str(number)))
     with pytest.raises(ForgottenView):
         sights.seen(call(connection="1"), "n.ipynb", first)
     # The last one of a connection is remembered, whatever others are shown.

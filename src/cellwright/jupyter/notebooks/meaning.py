@@ -47,6 +47,7 @@ class CallersSight:
         self._call = call
         self.path = path
         self._proposes = proposes
+        self._may_be_of_another = view is None and call.connection is None
         self._view = self._seen_of_proposal(view) if proposes else sights.seen(call, path.text, view)
 
     def _seen_of_proposal(self, view: str | None) -> View | None:
@@ -102,7 +103,10 @@ class CallersSight:
         if view is None:
             return [[MeantCell(index, None) for index in indexes] for indexes in notebook.resolve_each(ranges)]
         if view.sight is notebook.sight():
-            return [[self._meant(index, index, view) for index in indexes] for indexes in notebook.resolve_each(ranges)]
+            return [
+                [self._meant(notebook, index, index, view) for index in indexes]
+                for indexes in notebook.resolve_each(ranges)
+            ]
         try:
             resolved = resolve_each(_ShownCells(view.sight, notebook), ranges)
         except InvalidArgument as error:
@@ -115,8 +119,13 @@ class CallersSight:
             ) from error
         return [[self._now(notebook, view, position) for position in positions] for positions in resolved]
 
-    def _meant(self, index: int, position: int, view: View) -> MeantCell:
-        return MeantCell(index, view.revision(position))
+    def _meant(self, notebook: LiveNotebook, index: int, position: int, view: View) -> MeantCell:
+        revision, current = view.revision(position), notebook.sight().revisions[index]
+        if revision != current and self._may_be_of_another:
+            # Clients of one token that nothing tells apart: what one of them was shown counts for all who name no view.
+            cell_id = notebook.id_at(index)
+            revision = current if self._sights.shown_to_any(self._call, self._key, cell_id, current) else revision
+        return MeantCell(index, revision)
 
     def cells(self, notebook: LiveNotebook, ranges: Sequence[CellRange]) -> list[MeantCell]:
         """All cells that the ranges mean, in the order in which they are now."""
@@ -187,7 +196,7 @@ class CallersSight:
         index = _index_now(notebook, view.sight, position)
         if index is None:
             raise self._gone(notebook, view.sight, position)
-        return self._meant(index, position, view)
+        return self._meant(notebook, index, position, view)
 
     def _gone(self, notebook: LiveNotebook, sight: Sight, position: int) -> NotFound:
         neighbours = (_index_now(notebook, sight, before) for before in range(position - 1, -1, -1))

@@ -187,6 +187,14 @@ class Sights:
             )
         return remembered.views[name]
 
+    def shown_to_any(self, call: Call, path: str, cell_id: str, revision: str) -> bool:
+        """Whether any client of the principal was shown this text of the cell."""
+        remembered = self._remembered.get((call.principal.id, path), _Remembered())
+        return any(
+            (position := view.sight.positions.get(cell_id)) is not None and view.revision(position) == revision
+            for view in remembered.views.values()
+        )
+
     def moved(self, before: str, after: str) -> None:
         """A notebook, or a folder with all that is in it, has another path now."""
         for principal, path in [key for key in self._remembered if f"{key[1]}/".startswith(f"{before}/")]:
