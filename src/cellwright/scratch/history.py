@@ -11,7 +11,7 @@ from cellwright.core.errors import NotFound
 from cellwright.notebook.model import Cell
 from cellwright.scratch import rows
 from cellwright.scratch.model import Pad, PadDraft, SharedSchema, iso_time
-from cellwright.scratch.rows import AboutRecord, CellRecord, SchemaRecord, schema_as_json
+from cellwright.scratch.rows import AboutRecord, PadCellRecord, SchemaRecord, schema_as_json
 from cellwright.scratch.views import all_words
 from cellwright.storage.cells import NotebookKey
 from cellwright.storage.database import Transaction
@@ -42,10 +42,10 @@ class UndoRecord(TypedDict, total=False):
     """What undoes a change. `cells` and `schemas` come together."""
 
     about: AboutRecord
-    cells: list[CellRecord]
+    cells: list[PadCellRecord]
     schemas: list[SchemaRecord]
     remove: list[str]
-    put: CellRecord
+    put: PadCellRecord
     schema: SchemaBefore
 
 

@@ -182,7 +182,7 @@ def bytes_of_schema(schema: SharedSchema | None) -> int:
     return 0 if schema is None else bytes_of_text(schema.description) + bytes_of_text(dumped(schema.schema))
 
 
-class CellRecord(TypedDict):
+class PadCellRecord(TypedDict):
     """A cell of an earlier version of a pad."""
 
     id: str
@@ -196,7 +196,7 @@ class CellRecord(TypedDict):
     status: NotRequired[str | None]
 
 
-def cell_as_json(cell: Cell) -> CellRecord:
+def cell_as_json(cell: Cell) -> PadCellRecord:
     return {
         "id": cell.id,
         "index": cell.index,
@@ -210,7 +210,7 @@ def cell_as_json(cell: Cell) -> CellRecord:
     }
 
 
-def cell_from_json(record: CellRecord) -> Cell:
+def cell_from_json(record: PadCellRecord) -> Cell:
     return Cell(
         kind_of(record["language"]),
         record["content"],

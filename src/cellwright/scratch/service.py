@@ -38,7 +38,7 @@ from cellwright.scratch.model import (
 )
 from cellwright.scratch.rows import CELLS
 from cellwright.scratch.sight.guard import Guard
-from cellwright.scratch.sight.memory import UNSEEN, Basis, Sights, cell_part, schema_part
+from cellwright.scratch.sight.memory import UNSEEN, Basis, PadSights, cell_part, schema_part
 from cellwright.scratch.store import CreatedPad, PadStore, require_pad, schema_named
 from cellwright.scratch.uses import Uses, idle_since, touch
 from cellwright.scratch.validation.checking import Checking
@@ -93,7 +93,7 @@ class Pads:
         self._uses = Uses(database, self._now)
         self._sweeping: asyncio.Task[None] | None = None
         self.watched = Watched(changes)
-        self.sights = Sights()
+        self.sights = PadSights()
 
     # -- whole pads ----------------------------------------------------------------------------------------------------------
 

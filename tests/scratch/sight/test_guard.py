@@ -12,7 +12,7 @@ from cellwright.core.types import ALL_SCOPES, Call, Principal
 from cellwright.scratch.model import InvalidId, Pad, PadDraft, PadLimits
 from cellwright.scratch.resources import PadResources
 from cellwright.scratch.service import Pads
-from cellwright.scratch.sight.memory import Sight, Sights
+from cellwright.scratch.sight.memory import PadSight, PadSights
 from cellwright.scratch.tools import plus, scratch
 from cellwright.scratch.tools.common import CellInput
 from cellwright.storage.cells import NotebookKey
@@ -213,9 +213,9 @@ async def test_who_was_shown_nothing_changes_the_pad_as_it_is(pads: Pads) -> Non
 
 @requirement("scratch:sight:unseen")
 async def test_what_is_remembered_is_bounded() -> None:
-    sights, key, pad = Sights(most=3), NotebookKey("ann", "p"), Pad("p", PadDraft(), 1, 1, 1, 0)
+    sights, key, pad = PadSights(most=3), NotebookKey("ann", "p"), Pad("p", PadDraft(), 1, 1, 1, 0)
     for number in range(5):
-        sights.note("s", key, str(number), Sight(1, "n"))
+        sights.note("s", key, str(number), PadSight(1, "n"))
         sights.tell("s", key, str(number), replace(pad, version=number))
     assert [sights.of("s", key, str(number)) is None for number in range(5)] == [True, True, False, False, False]
     assert [sights.was_told("s", key, str(number), pad, number) for number in range(5)] == [
@@ -225,7 +225,7 @@ async def test_what_is_remembered_is_bounded() -> None:
         True,
         True,
     ]
-    sights.note("", key, "nobody", Sight(1, "n"))
+    sights.note("", key, "nobody", PadSight(1, "n"))
     assert sights.of("", key, "nobody") is None
 
 

@@ -25,7 +25,7 @@ from cellwright.storage.lance import state as lance_state
 from cellwright.storage.lance import table as lance_table
 from cellwright.storage.lance.opening import open_lance_search
 from cellwright.storage.lance.place import FolderPlace, lance_place
-from cellwright.storage.lance.rows import Indexed
+from cellwright.storage.lance.rows import IndexedRow
 from cellwright.storage.lance.search import LanceSearch
 from cellwright.storage.location import Location, open_database
 from cellwright.storage.search.embeddings.models import Models
@@ -314,7 +314,7 @@ async def test_many_vectors_are_indexed_and_pieces_joined(
     stamp = table.stamp()
     assert stamp is not None
     for number in range(12):
-        table.write([Indexed(10_000 + number, cell(str(number), "piece"), "", None)], [], stamp)
+        table.write([IndexedRow(10_000 + number, cell(str(number), "piece"), "", None)], [], stamp)
     assert pieces(table) > 12
     table.tidy()
     assert pieces(table) <= 6

@@ -85,7 +85,7 @@ class Remarked:
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
+class TouchedCells:
     """Which cells a call of `author` put, changed, moved or removed; or put back as they were."""
 
     author: str
@@ -112,7 +112,7 @@ class EditGroup:
         return weight(self.steps)
 
     @property
-    def touched(self) -> Touched:
+    def touched(self) -> TouchedCells:
         ids: set[str] = set()
         moved: set[str] = set()
         before: dict[str, str] = {}
@@ -134,7 +134,7 @@ class EditGroup:
                 case Cleared():
                     # Outputs are no work of the caller's: a run brings them again.
                     pass
-        return Touched(self.author, frozenset(ids | moved), frozenset(moved), before)
+        return TouchedCells(self.author, frozenset(ids | moved), frozenset(moved), before)
 
 
 class History:
@@ -142,7 +142,7 @@ class History:
 
     def __init__(self, grew: Callable[[], None] = lambda: None) -> None:
         self._groups: deque[tuple[EditGroup, int]] = deque()
-        self._touched: deque[Touched] = deque(maxlen=MAX_GROUPS)
+        self._touched: deque[TouchedCells] = deque(maxlen=MAX_GROUPS)
         self._grew = grew
         self.weight = 0
         """Bytes in memory."""
@@ -166,7 +166,7 @@ class History:
     def last_of(self, author: str) -> EditGroup | None:
         return next((group for group, _ in reversed(self._groups) if group.author == author), None)
 
-    def take_touched(self) -> list[Touched]:
+    def take_touched(self) -> list[TouchedCells]:
         """What was edited or taken back since this was last asked."""
         touched = list(self._touched)
         self._touched.clear()

@@ -8,7 +8,7 @@ from cellwright.core.errors import CellwrightError, Conflict, NotFound
 from cellwright.core.text.counting import counted
 from cellwright.core.weight import weight
 from cellwright.jupyter.documents.text import TextDocument
-from cellwright.jupyter.edits.history import Inserted, Touched
+from cellwright.jupyter.edits.history import Inserted, TouchedCells
 from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.notebooks.cellmetadata import TRUSTED, metadata_of
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
@@ -196,7 +196,7 @@ class LostEdits:
 REASON = "Jupyter ended before it saved them, or another program wrote the file"
 
 
-def _wanted(view: LiveNotebook, cell_id: str, touched: Touched) -> Wanted:
+def _wanted(view: LiveNotebook, cell_id: str, touched: TouchedCells) -> Wanted:
     try:
         index = view.index_of(cell_id)
     except CellwrightError:

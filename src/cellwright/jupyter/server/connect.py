@@ -10,7 +10,7 @@ from cellwright.jupyter.port import Jupyter
 from cellwright.jupyter.server.address import JupyterAddress
 from cellwright.jupyter.server.discovery import LocalServer, accepts_token, root_of, running_servers, server_holding
 from cellwright.jupyter.server.embedded import EmbeddedJupyter
-from cellwright.jupyter.server.sharing import Share, runtime_file, share
+from cellwright.jupyter.server.sharing import ServerUse, runtime_file, share
 from cellwright.system import machine
 
 
@@ -29,7 +29,7 @@ class FoundServer:
     """The server's process, if it is on this machine and we do not start it ourselves."""
     root: Path | None = None
     """The folder that the server shows, if it is on this machine."""
-    share: Share | None = None
+    share: ServerUse | None = None
     """Our part in a server that another program has started for itself: it stays for us."""
 
     @property
@@ -67,7 +67,7 @@ def to_found_or_embedded(root: Path, runtime_dir: Path, embedded: EmbeddedJupyte
     """Use a running server that serves this folder and lets us in; otherwise start one."""
     workspace = root.resolve()
 
-    async def find() -> tuple[LocalServer | None, Share | None]:
+    async def find() -> tuple[LocalServer | None, ServerUse | None]:
         while True:
             server = await server_holding(workspace, running_servers(runtime_dir), accepts_token)
             ours = share(runtime_dir, server.pid) if server is not None else None

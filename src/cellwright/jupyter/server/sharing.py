@@ -50,7 +50,7 @@ def _is_locked(folder: Path) -> bool:
         return False
 
 
-class Share:
+class ServerUse:
     """Our use of another program's embedded server, until `close` or the end of this process."""
 
     def __init__(self, folder: Path) -> None:
@@ -64,9 +64,9 @@ class Share:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def share(runtime: Path, pid: int) -> Share | None:
+def share(runtime: Path, pid: int) -> ServerUse | None:
     """Use a server for as long as we are there. None if it is not another program's embedded one."""
     try:
-        return Share(users_folder(runtime, pid))
+        return ServerUse(users_folder(runtime, pid))
     except (OSError, TimeoutError):
         return None

@@ -16,9 +16,9 @@ from cellwright.scratch.sight.memory import (
     ABOUT,
     WHOLE,
     Basis,
+    PadSight,
+    PadSights,
     Part,
-    Sight,
-    Sights,
     cell_part,
     name_of_about,
     name_of_cell,
@@ -36,7 +36,7 @@ from cellwright.storage.database import Transaction
 class Guard:
     """One change by one caller. Every method takes the pad as the transaction of the change reads it."""
 
-    sights: Sights
+    sights: PadSights
     basis: Basis
 
     def check_version(self, tx: Transaction, key: NotebookKey, pad: Pad) -> None:
@@ -122,7 +122,7 @@ class Guard:
         """Whether changes that do not touch are merged. Whoever expects a version wants no other."""
         return self.basis.expect is None
 
-    def _outdated(self, key: NotebookKey, pad: Pad, part: Part, name: str) -> Sight | None:
+    def _outdated(self, key: NotebookKey, pad: Pad, part: Part, name: str) -> PadSight | None:
         """How the caller saw a part that they may not overwrite because it is not so any more; None if they may."""
         session, expected = self.basis.session, self.basis.expect
         sight = self.sights.of(session, key, part)
@@ -168,7 +168,7 @@ def _changes_since(tx: Transaction, key: NotebookKey, pad: Pad, version: int) ->
         return None
 
 
-def _as_seen(cell: Cell | None, sight: Sight) -> Cell | None:
+def _as_seen(cell: Cell | None, sight: PadSight) -> Cell | None:
     """The cell, if it is the one that was shown: a pad may have been deleted and created again since."""
     return cell if cell is not None and name_of_cell(cell) == sight.name else None
 

@@ -37,7 +37,7 @@ ANY = Basis(expect="any")
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class PadSight:
     """A part of a pad as it was shown: at which version of the pad, and a short name for what it was."""
 
     version: int
@@ -70,31 +70,31 @@ def name_of_cell(cell: Cell) -> str:
     return revision_of(f"{attributes}\n{cell.source}")
 
 
-class Sights:
+class PadSights:
     """Asked by the threads of the database, told by everybody."""
 
     def __init__(self, most: int = REMEMBERED) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._sights: OrderedDict[tuple[str, NotebookKey, Part], Sight] = OrderedDict()
-        self._told: OrderedDict[tuple[str, NotebookKey, Part], Sight] = OrderedDict()
+        self._sights: OrderedDict[tuple[str, NotebookKey, Part], PadSight] = OrderedDict()
+        self._told: OrderedDict[tuple[str, NotebookKey, Part], PadSight] = OrderedDict()
 
-    def of(self, session: str, key: NotebookKey, part: Part) -> Sight | None:
+    def of(self, session: str, key: NotebookKey, part: Part) -> PadSight | None:
         with self._lock:
             return self._sights.get((session, key, part))
 
     def was_told(self, session: str, key: NotebookKey, part: Part, pad: Pad, version: int) -> bool:
         """Whether a refusal showed what had become of this part, or of the whole pad, at this version."""
-        told = Sight(version, name_of_pad(pad))
+        told = PadSight(version, name_of_pad(pad))
         with self._lock:
             return told in (self._told.get((session, key, part)), self._told.get((session, key, WHOLE)))
 
     def tell(self, session: str, key: NotebookKey, part: Part, pad: Pad) -> None:
         """Note that a refusal shows what has become of a part. It says nothing of what the caller makes of it."""
         if session:
-            self._remember(self._told, (session, key, part), Sight(pad.version, name_of_pad(pad)))
+            self._remember(self._told, (session, key, part), PadSight(pad.version, name_of_pad(pad)))
 
-    def note(self, session: str, key: NotebookKey, part: Part, sight: Sight) -> None:
+    def note(self, session: str, key: NotebookKey, part: Part, sight: PadSight) -> None:
         if session:
             self._remember(self._sights, (session, key, part), sight)
 
@@ -105,7 +105,7 @@ class Sights:
     def note_cells(self, session: str, key: NotebookKey, pad: Pad, cells: Iterable[Cell]) -> None:
         if session:
             for cell in cells:
-                self.note(session, key, cell_part(cell.id), Sight(pad.version, name_of_cell(cell)))
+                self.note(session, key, cell_part(cell.id), PadSight(pad.version, name_of_cell(cell)))
 
     def note_reading(
         self,
@@ -122,11 +122,11 @@ class Sights:
             self.note_pad(session, key, pad)
 
     def note_about(self, session: str, key: NotebookKey, pad: Pad) -> None:
-        self.note(session, key, ABOUT, Sight(pad.version, name_of_about(pad.about)))
+        self.note(session, key, ABOUT, PadSight(pad.version, name_of_about(pad.about)))
 
     def note_schemas(self, session: str, key: NotebookKey, pad: Pad, schemas: Iterable[SharedSchema]) -> None:
         for schema in schemas:
-            self.note(session, key, schema_part(schema.id), Sight(pad.version, name_of_schema(schema)))
+            self.note(session, key, schema_part(schema.id), PadSight(pad.version, name_of_schema(schema)))
 
     def note_if_known(
         self, session: str, key: NotebookKey, pad: Pad, cells: Sequence[Cell], schemas: Sequence[SharedSchema]
@@ -145,7 +145,7 @@ class Sights:
 
     def note_pad(self, session: str, key: NotebookKey, pad: Pad) -> None:
         """Note that all of the pad is known to the caller."""
-        self.note(session, key, WHOLE, Sight(pad.version, name_of_pad(pad)))
+        self.note(session, key, WHOLE, PadSight(pad.version, name_of_pad(pad)))
 
     def note_all(
         self, session: str, key: NotebookKey, pad: Pad, cells: Iterable[Cell], schemas: Iterable[SharedSchema]
@@ -159,19 +159,19 @@ class Sights:
     def note_change(self, session: str, key: NotebookKey, pad: Pad) -> None:
         """Note a change by the caller. Who knew the pad before it knows the pad after it, and all others knew nothing of it."""
         before = self.of(session, key, WHOLE)
-        was_known = before is None or before == Sight(pad.version - 1, name_of_pad(pad))
+        was_known = before is None or before == PadSight(pad.version - 1, name_of_pad(pad))
         if was_known or self.was_told(session, key, WHOLE, pad, pad.version - 1):
             self.note_pad(session, key, pad)
 
     def knows(self, session: str, key: NotebookKey, pad: Pad) -> bool:
         """Whether all of the pad is known to the caller."""
-        return self.of(session, key, WHOLE) == Sight(pad.version, name_of_pad(pad))
+        return self.of(session, key, WHOLE) == PadSight(pad.version, name_of_pad(pad))
 
     def _remember(
         self,
-        entries: OrderedDict[tuple[str, NotebookKey, Part], Sight],
+        entries: OrderedDict[tuple[str, NotebookKey, Part], PadSight],
         key: tuple[str, NotebookKey, Part],
-        sight: Sight,
+        sight: PadSight,
     ) -> None:
         with self._lock:
             entries[key] = sight

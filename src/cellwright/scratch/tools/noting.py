@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from cellwright.core.types import Call
 from cellwright.notebook.model import Cell
 from cellwright.scratch.model import Pad, SharedSchema
-from cellwright.scratch.sight.memory import Basis, Expect, Sights
+from cellwright.scratch.sight.memory import Basis, Expect, PadSights
 from cellwright.scratch.tools.common import PREVIEW, CellText, PadHead
 from cellwright.scratch.views import PadView
 from cellwright.storage.cells import NotebookKey
@@ -16,7 +16,7 @@ def basis_of(call: Call, expect: Expect | None) -> Basis:
     return Basis(call.session, expect)
 
 
-def note_page(sights: Sights, call: Call, view: PadView, head: PadHead, page: Sequence[CellText]) -> None:
+def note_page(sights: PadSights, call: Call, view: PadView, head: PadHead, page: Sequence[CellText]) -> None:
     """Note a page of a pad."""
     session, key = call.session, NotebookKey(call.principal.id, view.pad.id)
     shown_ids = {text["cell_id"] for text in page}
@@ -32,7 +32,7 @@ def note_page(sights: Sights, call: Call, view: PadView, head: PadHead, page: Se
             sights.note_if_known(session, key, view.pad, view.cells, view.schemas)
 
 
-def note_previews(sights: Sights, call: Call, view: PadView, cells: Sequence[Cell]) -> None:
+def note_previews(sights: PadSights, call: Call, view: PadView, cells: Sequence[Cell]) -> None:
     """Note cells of which the first characters were shown."""
     key = NotebookKey(call.principal.id, view.pad.id)
     whole = [cell for cell in cells if len(cell.source) <= PREVIEW and cell.check.schema is None]
@@ -40,10 +40,10 @@ def note_previews(sights: Sights, call: Call, view: PadView, cells: Sequence[Cel
     sights.note_reading(call.session, key, view.pad, whole, cut)
 
 
-def note_cells(sights: Sights, call: Call, view: PadView) -> None:
+def note_cells(sights: PadSights, call: Call, view: PadView) -> None:
     """Note that all cells of the view were shown."""
     sights.note_reading(call.session, NotebookKey(call.principal.id, view.pad.id), view.pad, view.cells)
 
 
-def note_schemas(sights: Sights, call: Call, pad: Pad, schemas: Sequence[SharedSchema]) -> None:
+def note_schemas(sights: PadSights, call: Call, pad: Pad, schemas: Sequence[SharedSchema]) -> None:
     sights.note_schemas(call.session, NotebookKey(call.principal.id, pad.id), pad, schemas)

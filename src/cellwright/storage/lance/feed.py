@@ -21,7 +21,7 @@ from cellwright.storage.background import Background
 from cellwright.storage.database import Database, Transaction
 from cellwright.storage.lance import state as states
 from cellwright.storage.lance.place import LanceFailed, LancePlace
-from cellwright.storage.lance.rows import Indexed, Source
+from cellwright.storage.lance.rows import IndexedRow, Source
 from cellwright.storage.lance.schema import owner, prepare
 from cellwright.storage.lance.state import COMPLETE, IndexState, Lease
 from cellwright.storage.lance.table import LanceTable, create_table, family_of, open_table
@@ -47,7 +47,7 @@ TIDY_LEASE_SECONDS = 600.0
 class NextBatch:
     """Rows to write, ids to delete, and how far the index is after that."""
 
-    rows: list[Indexed]
+    rows: list[IndexedRow]
     deleted: list[int]
     applied: int
     copied: int

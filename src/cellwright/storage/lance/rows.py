@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Indexed:
+class IndexedRow:
     """An entry with its vector, if it has one of the present model."""
 
     id: int
@@ -32,12 +32,12 @@ class Source:
         self.engine = engine
         self._vectors = vectors
 
-    def some(self, tx: Transaction, ids: Sequence[int]) -> list[Indexed]:
+    def some(self, tx: Transaction, ids: Sequence[int]) -> list[IndexedRow]:
         if not ids:
             return []
         return self._read(tx, f"WHERE e.id IN ({', '.join(map(str, ids))})")
 
-    def after(self, tx: Transaction, last: int, limit: int) -> list[Indexed]:
+    def after(self, tx: Transaction, last: int, limit: int) -> list[IndexedRow]:
         return self._read(tx, "WHERE e.id > ? ORDER BY e.id LIMIT ?", last, limit)
 
     def progress(self, tx: Transaction, copied: int) -> tuple[int, int]:
@@ -54,7 +54,7 @@ class Source:
         row = tx.row(f"SELECT {column} FROM search_vectors WHERE model = ? LIMIT 1", read_state(tx).model)  # noqa: S608
         return len(_vector(row[0])) if row else 0
 
-    def _read(self, tx: Transaction, condition: str, *values: Value) -> list[Indexed]:
+    def _read(self, tx: Transaction, condition: str, *values: Value) -> list[IndexedRow]:
         column = "v.vector::text" if self.engine is Engine.POSTGRESQL else "v.vector"
         join = "LEFT JOIN search_vectors v ON v.entry = e.id AND v.tenant = e.tenant AND v.model = ? "
         model = read_state(tx).model
@@ -68,9 +68,9 @@ class Source:
         return [_indexed(row, model) for row in rows]
 
 
-def _indexed(row: Sequence[Value], model: str) -> Indexed:
+def _indexed(row: Sequence[Value], model: str) -> IndexedRow:
     vector = None if row[10] is None else _vector(row[10])
-    return Indexed(cast("int", row[9]), entry_of(row), "" if vector is None else model, vector)
+    return IndexedRow(cast("int", row[9]), entry_of(row), "" if vector is None else model, vector)
 
 
 def _vector(stored: Value) -> "Vectors":

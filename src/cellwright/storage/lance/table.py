@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.storage.lance.filters import filter_of
 from cellwright.storage.lance.place import lance_errors
-from cellwright.storage.lance.rows import Indexed
+from cellwright.storage.lance.rows import IndexedRow
 from cellwright.storage.search.engines import Ranked
 from cellwright.storage.search.port import Query
 from cellwright.storage.search.words import LONGEST_WORD, parts_of_names, plain_words, signs_in_pairs
@@ -46,11 +46,11 @@ class LanceTable:
                 self._stamped = (version, rows[0]["words"] if rows else None)
         return self._stamped[1]
 
-    def fits(self, rows: Sequence[Indexed]) -> bool:
+    def fits(self, rows: Sequence[IndexedRow]) -> bool:
         """Whether the vectors have as many dimensions as the table's."""
         return all(row.vector is None or len(row.vector) == self._dimensions for row in rows)
 
-    def write(self, rows: Sequence[Indexed], deleted: Sequence[int], stamp: str) -> None:
+    def write(self, rows: Sequence[IndexedRow], deleted: Sequence[int], stamp: str) -> None:
         """Insert rows, or replace those with the same id, and delete others. Doing it twice does no harm."""
         with lance_errors():
             merge = self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
@@ -137,7 +137,7 @@ def _schema(dimensions: int) -> Any:  # noqa: ANN401
     return pa.schema([pa.field("id", pa.int64(), nullable=False), *texts, ("tags", pa.list_(pa.string())), *vector])
 
 
-def _arrow(rows: Sequence[Indexed], stamp: str, dimensions: int) -> Any:  # noqa: ANN401
+def _arrow(rows: Sequence[IndexedRow], stamp: str, dimensions: int) -> Any:  # noqa: ANN401
     pa: Any = importlib.import_module("pyarrow")
     columns: dict[str, Any] = {
         "id": [STAMP_ID, *(row.id for row in rows)],
@@ -153,7 +153,7 @@ def _arrow(rows: Sequence[Indexed], stamp: str, dimensions: int) -> Any:  # noqa
     return pa.table(columns, schema=_schema(dimensions))
 
 
-def _vectors(pa: Any, rows: Sequence[Indexed], dimensions: int) -> Any:  # noqa: ANN401
+def _vectors(pa: Any, rows: Sequence[IndexedRow], dimensions: int) -> Any:  # noqa: ANN401
     import numpy as np  # noqa: PLC0415 - an optional part
 
     # LanceDB takes no nulls here. The rows with a placeholder have no model, so queries leave them out.
@@ -165,7 +165,7 @@ def _vectors(pa: Any, rows: Sequence[Indexed], dimensions: int) -> Any:  # noqa:
     return pa.FixedSizeListArray.from_arrays(pa.array(flat.ravel()), dimensions)
 
 
-def _words(row: Indexed) -> str:
+def _words(row: IndexedRow) -> str:
     """The plain words of an entry. Those of the title are there twice, so that they count more."""
     title, text = plain_words(row.entry.title), row.entry.text
     words = " ".join([title, title, plain_words(text), plain_words(parts_of_names(text))])
