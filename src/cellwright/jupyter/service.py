@@ -220,10 +220,9 @@ class LiveNotebooks:
         token = f"?token={quote(server.token.reveal())}" if server.token else ""
         return f"{server.jupyter.documents.url}{page}{token}"
 
-    def open_now(self, path: NotebookPath) -> LiveNotebook | None:
+    def open_now(self, path: NotebookPath) -> OpenDocument[LiveNotebook] | None:
         """The notebook if it is open; it may be closed at any time."""
-        document = self._connected.rooms.open_notebook(path) if self._connected else None
-        return document.view if document is not None else None
+        return self._connected.rooms.open_notebook(path) if self._connected else None
 
     def open_notebooks(self) -> list[NotebookPath]:
         """The notebooks that are open now."""

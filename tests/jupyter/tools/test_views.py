@@ -305,6 +305,11 @@ async def test_what_was_shown_of_a_proposal_does_not_count_for_the_notebook(
         await do("drop_nb_proposal", proposal=changed["proposal"])
         anew = await do("edit_nb_cell", path=path, cell=0, old="B", new="b", propose=True)
         assert anew["cells"][0]["id"] == "c1"
+        # What was merged is the caller's own text.
+        merged = await do("merge_nb_proposal", proposal=anew["proposal"])
+        assert merged["saved"] or merged["not_saved"]
+        await do("modify_nb_cells", path=path, modifications=[{"range": {"start": 0}, "content": "mine"}], exec=False)
+        assert await do.sources(path) == ["mine"]
 
 
 @requirement("sight:moved")

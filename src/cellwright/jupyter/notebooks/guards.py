@@ -18,20 +18,14 @@ def check_revision(index: int, head: CellHead, expect: str, as_seen: str | None)
     """Raise if the cell is not as the caller saw it. `as_seen` is the source that they saw, if it is known."""
     if head.revision == expect:
         return
-    if expect == NOT_SHOWN:
-        raise Conflict(
-            f"cell {head.id} (index {index}) came after you looked, and was not shown to you; nothing was applied",
-            hint=f"Look at it; if your edit still fits, repeat it with expect={head.revision}",
-            details={
-                "cell_id": head.id,
-                "index": index,
-                "revision": head.revision,
-                "diff": difference(None, head.source),
-            },
-        )
+    what = (
+        "came after you looked, and was not shown to you"
+        if expect == NOT_SHOWN
+        else f"has changed since revision {expect}"
+    )
     raise Conflict(
-        f"cell {head.id} (index {index}) has changed since revision {expect}; nothing was applied",
-        hint=f"Look at the change; if your edit still fits, repeat it with expect={head.revision}",
+        f"cell {head.id} (index {index}) {what}; nothing was applied",
+        hint=f"Look at the difference; if your edit still fits, repeat it with expect={head.revision}",
         details={
             "cell_id": head.id,
             "index": index,

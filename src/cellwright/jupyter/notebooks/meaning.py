@@ -39,7 +39,7 @@ def proposal_key(path: str) -> str:
 class CallersSight:
     """What the caller of one call was shown of a notebook. Made when the call begins: a parallel call may show them more meanwhile.
 
-    A proposal is a notebook of its own, which nobody else changes: what was shown of it does not count for the notebook.
+    A proposal is a notebook of its own: what was shown of it does not count for the notebook.
     """
 
     def __init__(self, sights: Sights, call: Call, path: NotebookPath, view: str | None, *, proposes: bool) -> None:

@@ -127,7 +127,7 @@ def _changed(before: Sight, now: Sight) -> Iterator[str]:
 
 class ForgottenView(NotFound):
     code = "VIEW_FORGOTTEN"
-    meaning = "The view that an index refers to is no longer remembered; nothing was done. Read the cells again, or name them by id."
+    meaning = "The view that an index refers to is no longer remembered; nothing was done. Read the cells again."
 
 
 @dataclass(slots=True)

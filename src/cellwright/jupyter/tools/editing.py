@@ -1,6 +1,7 @@
 """Toolset `editing`: small, exact changes inside a notebook, taking them back, and finding things in many."""
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
@@ -14,7 +15,7 @@ from cellwright.jupyter.edits.replacing import ReplacedText, replace_in_all, rep
 from cellwright.jupyter.edits.undo import undo
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
-from cellwright.jupyter.notebooks.meaning import ANY, MeantCell
+from cellwright.jupyter.notebooks.meaning import ANY, CallersSight, MeantCell
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, replacements
 from cellwright.jupyter.notebooks.sights import NOT_SHOWN
 from cellwright.jupyter.service import LiveNotebooks, wait_seconds
@@ -49,6 +50,16 @@ def one_cell(cell: str | int) -> CellRange:
     return CellRange(start=cell) if isinstance(cell, int) else CellRange(id=cell)
 
 
+@dataclass(frozen=True, slots=True)
+class _Replacement:
+    """Texts that were replaced, and what the caller knows of the cells after it."""
+
+    edits: list[ReplacedText]
+    known: set[str]
+    """Cells whose text the caller knows, if they were changed."""
+    believed: dict[str, str]
+
+
 class EditedText(EditOutcome, ProposedEdit, RunIfAsked):
     message: str
     replaced: int
@@ -81,40 +92,24 @@ async def edit_nb_cell(
         raise InvalidArgument("`expect` is the revision of one cell", hint="Name the cell, or leave expect out")
 
     sight = notebooks.sight(call, notebook_path, view, proposes=propose)
-    believed: dict[str, str] = {}
-    known: set[str] = set()
 
-    def change(notebook: LiveNotebook) -> tuple[list[str], list[ReplacedText]]:
+    def change(notebook: LiveNotebook) -> tuple[list[str], _Replacement]:
         author = author_of(call)
         if cell is None:
-            known.update(sight.known(notebook))
-            edits = replace_in_all(notebook, old, new, every=replace_all, author=author)
+            known = sight.known(notebook)
+            replacement = _Replacement(replace_in_all(notebook, old, new, every=replace_all, author=author), known, {})
         else:
-            (meant,) = sight.cells(notebook, [one_cell(cell)])
-            behind = meant.revision is not None and notebook.head(meant.index).revision != meant.revision
-            edits = replace_in_cell(
-                notebook,
-                meant.index,
-                old,
-                new,
-                every=replace_all,
-                expect=None if expect == ANY else expect,
-                seen=None if expect == ANY else meant.revision,
-                author=author,
-            )
-            if behind and expect in (None, ANY):
-                believed.update(_believed_text(notebook, meant, old, new))
-        indexes = [edit.index for edit in edits]
-        own = notebook.own_ids(indexes, author=author) if should_run else None
-        return own or [notebook.id_at(index) for index in indexes], edits
+            replacement = _replace(notebook, sight, cell, old, new, every=replace_all, expect=expect, author=author)
+        indexes = [edit.index for edit in replacement.edits]
+        if should_run:
+            notebook.own_ids(indexes, author=author)
+        return [notebook.id_at(index) for index in indexes], replacement
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
-        ((ids, edits), diff, after), acknowledged = await document.change(with_diff(change))
-        where, new_view = (
-            whereabouts(document.view, ids),
-            sight.show(after, ids if cell is not None else known.intersection(ids), believed),
-        )
-    count = sum(edit.count for edit in edits)
+        ((ids, replacement), diff, after), acknowledged = await document.change(with_diff(change))
+        where = whereabouts(document.view, ids)
+        new_view = sight.show(after, replacement.known.intersection(ids), replacement.believed)
+    count = sum(edit.count for edit in replacement.edits)
     message = f"Replaced {counted(count, 'occurrence')}"
     run_view = await run_if_asked(notebooks, call, notebook_path, ids, should_run=should_run, wait=timeout)
     report = await report_if_asked(notebooks, call, notebook_path, run_view, message, max_cell_output_size)
@@ -129,6 +124,26 @@ async def edit_nb_cell(
         **report.data,
     }
     return Reply(answer, report.content, report.failed)
+
+
+def _replace(
+    notebook: LiveNotebook,
+    sight: CallersSight,
+    cell: str | int,
+    old: str,
+    new: str,
+    *,
+    every: bool,
+    expect: str | None,
+    author: str,
+) -> _Replacement:
+    """Replace text in one cell."""
+    (meant,) = sight.cells(notebook, [one_cell(cell)])
+    behind = meant.revision is not None and notebook.head(meant.index).revision != meant.revision
+    exact, seen = (None, None) if expect == ANY else (expect, meant.revision)
+    edits = replace_in_cell(notebook, meant.index, old, new, every=every, expect=exact, seen=seen, author=author)
+    believed = _believed_text(notebook, meant, old, new) if behind and exact is None else {}
+    return _Replacement(edits, {*notebook.ids}, believed)
 
 
 def _believed_text(notebook: LiveNotebook, cell: MeantCell, old: str, new: str) -> dict[str, str]:
@@ -189,7 +204,7 @@ async def _make_again(notebooks: LiveNotebooks, call: Call, path: NotebookPath) 
         (ids, diff, after), acknowledged = await document.change(
             with_diff(lambda view: lost.make_again(path.text, view, author_of(call)))
         )
-        new_view = notebooks.sight(call, path).show(after, ids)
+        new_view = notebooks.sight(call, path).show(after)
         where = whereabouts(document.view, [cell_id for cell_id in ids if cell_id in document.view.ids])
     return {
         "message": f"Made the lost edits of {counted(len(ids), 'cell')} again",

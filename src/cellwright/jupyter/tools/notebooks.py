@@ -116,7 +116,6 @@ async def modify_nb_cells(
     ranges = [modification.range.cell_range() for modification in modifications]
 
     believed: dict[str, str] = {}
-    written: set[str] = set()
 
     def modify(notebook: LiveNotebook) -> tuple[list[str], list[str], list[str]]:
         meant = zip(modifications, sight.each(notebook, ranges), strict=True)
@@ -125,23 +124,18 @@ async def modify_nb_cells(
         rewritten = notebook.resolve([change.range for change in changes if change.source is not None])
         lost = _lost_by_type(notebook, changes)
         ids = notebook.replace(changes, author=author_of(call))
-        # Whoever changed only a type or metadata was shown no text.
-        written.update(notebook.id_at(index) for index in rewritten)
-        own = not should_run or notebook.have_own_ids(rewritten)
-        runnable = (
-            [notebook.id_at(index) for index in rewritten]
-            if own
-            else notebook.own_ids(rewritten, author=author_of(call))
-        )
-        return ids, runnable, lost
+        if should_run:
+            notebook.own_ids(rewritten, author=author_of(call))
+        return ids, [notebook.id_at(index) for index in rewritten], lost
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
         if any(modification.type is not None for modification in modifications):
             await document.catch_up()
-        ((ids, runnable, lost), diff, after), acknowledged = await document.change(with_diff(modify))
-        where, new_view = whereabouts(document.view, ids), sight.show(after, {*written, *runnable}, believed)
+        ((ids, rewritten_ids, lost), diff, after), acknowledged = await document.change(with_diff(modify))
+        # Whoever changed only a type or metadata was shown no text.
+        where, new_view = whereabouts(document.view, ids), sight.show(after, rewritten_ids, believed)
     message = f"Modified {counted(len(ids), 'cell')} in {counted(len(modifications), 'range')}"
-    run_view = await run_if_asked(notebooks, call, notebook_path, runnable, should_run=should_run, wait=timeout)
+    run_view = await run_if_asked(notebooks, call, notebook_path, rewritten_ids, should_run=should_run, wait=timeout)
     report = await report_if_asked(notebooks, call, notebook_path, run_view, message, max_cell_output_size)
     removed: RemovedParts = {"removed": lost} if lost else {}
     answer: ModifiedCells = {

@@ -16,7 +16,7 @@ from cellwright.jupyter.edits.proposals import Proposal
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.notebooks.shapes import cleaned_json
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.common import EditAcknowledgement, first_of
+from cellwright.jupyter.tools.common import EditAcknowledgement, SavedState, first_of, saved_state
 from cellwright.notebook.differences import unified
 from cellwright.notebook.merging import CellChange, Met
 
@@ -126,8 +126,13 @@ async def merge_nb_proposal(
 ) -> MergedProposal:
     """Put a proposal into the notebook. What people did meanwhile is kept; undo_nb_edit takes the merge back, part by part."""
     merge = await notebooks.proposals.merge(call, await notebooks.desk(call), proposal, expect)
-    notebooks.proposal_ended(call, merge.proposal.path.text)
+    path = merge.proposal.path
+    notebooks.proposal_ended(call, path.text)
     ids = [change.id for change in merge.changes]
+    if (document := notebooks.open_now(path)) is not None:
+        # The caller wrote these texts, unless people's changes were merged into them.
+        notebooks.sight(call, path).show(document.view, {*ids}.difference(merge.proposal.met))
+    saved: SavedState = {"saved": merge.saved} if merge.saved or document is None else saved_state(document.on_disk())
     return {
         "message": f"Merged into {merge.proposal.path}: {counted(len(ids), 'cell')}"
         if ids
@@ -137,7 +142,7 @@ async def merge_nb_proposal(
         "ids": ids[:MAX_NAMED],
         **_meetings(merge.proposal),
         "live": True,
-        "saved": merge.saved,
+        **saved,
     }
 
 

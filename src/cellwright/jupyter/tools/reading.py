@@ -160,7 +160,7 @@ async def _page(
             page = await _page_of(notebooks, call, document, sight, ranges, most_pictures, shape)
             if page is not None:
                 return page
-    raise Conflict(f"cells of {sight.path} came, went or moved all the time while they were read", hint="Try again")
+    raise moving_while_read(sight.path.text)
 
 
 async def _page_of(
@@ -199,6 +199,10 @@ async def _page_of(
         pictures += cell_pictures
     whole = [now.ids[index] for index, cell in zip(indexes, cells, strict=False) if not cut_source(cell)]
     return _Page(cells, pictures, indexes[len(cells) :], document.live, sight.show(now, whole, seen))
+
+
+def moving_while_read(path: str) -> Conflict:
+    return Conflict(f"cells of {path} came, went or moved all the time while they were read", hint="Try again")
 
 
 def cut_source(cell: object) -> bool:

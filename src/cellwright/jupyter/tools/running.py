@@ -84,8 +84,8 @@ async def execute_nb_cells(
         "executed_cells": begun_count,
         **report.data,
     }
-    if (notebook := notebooks.open_now(notebook_path)) is not None:
-        answer["view"] = sight.keep(notebook)
+    if (document := notebooks.open_now(notebook_path)) is not None:
+        answer["view"] = sight.keep(document.view)
     return Reply(answer, report.content, report.failed)
 
 

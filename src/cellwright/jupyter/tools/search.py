@@ -22,6 +22,7 @@ from cellwright.jupyter.notebooks.sights import Sight
 from cellwright.jupyter.notebooks.whole import read_cell
 from cellwright.jupyter.service import Connected, LiveNotebooks
 from cellwright.jupyter.tools.common import ListAge, how_old
+from cellwright.jupyter.tools.reading import TRIES, moving_while_read
 from cellwright.notebook.model import count_of, joined, revision_of
 from cellwright.notebook.outputs import Output, is_data, is_error, is_stream, read_output
 
@@ -136,8 +137,7 @@ async def _hits_in(
     path = NotebookPath(file.path)
     if is_open:
         async with connected.rooms.notebook(path) as document:
-            cells = await _live_cells(document.view)
-            sight = document.view.sight()
+            cells, sight = await _live_cells(document.view)
         return await asyncio.to_thread(_hits, path, cells, search, limit), sight
     if (file.size or 0) > MAX_SEARCHED_BYTES:
         raise InvalidArgument(
@@ -160,15 +160,22 @@ def _hits_in_file(
     return hits, Sight(ids, revisions, counts)
 
 
-async def _live_cells(view: ReadableNotebook) -> list[CellText]:
-    """All cells of an open notebook, with pauses for other callers. The document may not be read in a thread."""
-    cells: list[CellText] = []
-    while len(cells) < view.cell_count:
-        cell = await read_cell(view, len(cells))
-        cells.append((cell.id, cell.source, cell.outputs))
-        if len(cells) % CELLS_AT_ONCE == 0:
-            await asyncio.sleep(0)
-    return cells
+async def _live_cells(view: ReadableNotebook) -> tuple[list[CellText], Sight]:
+    """All cells of an open notebook, with pauses for other callers. The document may not be read in a thread.
+
+    Begun again if cells come, go or move meanwhile: the index of a hit would be that of another cell.
+    """
+    for _ in range(TRIES):
+        cells: list[CellText] = []
+        sight = view.sight()
+        while len(cells) < view.cell_count:
+            cell = await read_cell(view, len(cells))
+            cells.append((cell.id, cell.source, cell.outputs))
+            if len(cells) % CELLS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        if view.sight().ids == sight.ids:
+            return cells, sight
+    raise moving_while_read(view.name)
 
 
 def _pattern(query: str, *, regex: bool, case_sensitive: bool) -> "Pattern[str]":

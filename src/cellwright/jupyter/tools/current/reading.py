@@ -56,9 +56,8 @@ async def list_cells(
     """The cells of the notebook as a table: index, type, execution count, lines, outputs, state, first line, id."""
     path = cells.path(call, notebook)
     async with cells.notebooks.open(call, path) as document:
-        heads = document.view.outline()
-        shown = cells.notebooks.sight(call, path).show_outline(document.view, offset, len(heads))
-    page = paged([_row(index, head) for index, head in enumerate(heads)], offset)
+        page = paged([_row(index, head) for index, head in enumerate(document.view.outline())], offset)
+        shown = cells.notebooks.sight(call, path).show_outline(document.view, offset, offset + len(page.rows))
     data: CellTable = {
         "path": path.text,
         "view": shown,
