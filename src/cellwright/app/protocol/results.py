@@ -14,7 +14,7 @@ from cellwright.core.text.cutting import CutText, joined
 from cellwright.core.toolset import Content, DataAsText, FailureShape, Image, Link, Reply
 
 TRUNCATED = "cellwright/truncated"
-LARGE_CHARACTERS = 50_000
+LARGE_CHARACTERS = 16_000
 ERROR_TOKENS = 6_000
 ERROR_CHARACTERS = 4_000
 """The limit of each text in an error, which may repeat megabytes that the caller sent."""
