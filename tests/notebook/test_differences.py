@@ -1,14 +1,14 @@
 """Differences: they lead from one text to the other, are small where that can be seen, and are found within bounded work."""
 
 import difflib
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cellwright.notebook import differences
-from cellwright.notebook.differences import ReplacedItems, replaced, unified
+from cellwright.notebook.differences import ReplacedItems, in_all_longest_ascending, replaced, unified
 from requirements import requirement
 
 TEXTS = st.text(alphabet="abc \n", max_size=40)
@@ -90,3 +90,17 @@ def test_hostile_texts_cost_no_more_steps_than_are_allowed(name: str, monkeypatc
     regions = replaced(before, after)
     assert applied(before, after, regions) == list(after)
     assert steps <= differences.WORK
+
+
+@requirement("sight:moved")
+@given(st.permutations(range(6)))
+def test_what_is_in_all_longest_series_did_not_move_however_one_sees_it(numbers: list[int]) -> None:
+    series = [
+        indexes
+        for size in range(len(numbers) + 1)
+        for indexes in combinations(range(len(numbers)), size)
+        if all(numbers[one] < numbers[next_one] for one, next_one in pairwise(indexes))
+    ]
+    longest = [indexes for indexes in series if len(indexes) == max(map(len, series))]
+    in_all = [index for index in range(len(numbers)) if all(index in indexes for indexes in longest)]
+    assert in_all_longest_ascending(numbers) == in_all

@@ -10,6 +10,7 @@ PROMISES = {
     "saving:run:death": "A run whose Jupyter was killed ends within seconds and says so, and says nothing false of its cell.",
     "saving:frozen": "When Jupyter is frozen, a call about a document that is open says so within seconds.",
     "saving:death": "When Jupyter is killed under steady edits, none that was said to be saved is missing; those that are missing are named once, and can be made again.",
+    "saving:death:text": "Edits of a text document that a killed Jupyter lost are shown once, as a diff.",
     "saving:lost": "Lost inserts, changes, moves and removals are made again as they were; what is there already is not touched.",
     "saving:foreign:merged": "What another program writes into the file of an open room is told, and is merged with the next edit.",
     "saving:foreign:refused": "An edit that Jupyter drops because another program wrote the file is refused, named, and can be made again.",

@@ -80,17 +80,22 @@ class NotebookResources:
     async def read(self, call: Call, uri: str) -> Sequence[Content]:
         path, cell_id, number = _parsed(uri)
         async with self._notebooks.open(call, path) as document:
-            view = document.view
+            notebook = document.view
             if cell_id is None:
-                lines = view.whole_outline()
-                meta: dict[str, object] = {"cell_count": view.cell_count, "live": document.live, "path": path.text}
-                return [Content("\n".join(lines), "text/plain", meta)]
-            index = view.resolve([by_id(cell_id)])[0]
-            cell = await read_cell(view, index)
-        # In a thread: an output of megabytes takes seconds to clean.
-        return [
-            await asyncio.to_thread(_source, cell) if number is None else await asyncio.to_thread(_output, cell, number)
-        ]
+                meta: dict[str, object] = {
+                    "cell_count": notebook.cell_count,
+                    "live": document.live,
+                    "path": path.text,
+                    "view": self._notebooks.sight(call, path).show_aside(notebook, ()),
+                }
+                return [Content("\n".join(notebook.whole_outline()), "text/plain", meta)]
+            cell = await read_cell(notebook, notebook.resolve([by_id(cell_id)])[0])
+            if number is None:
+                shown = [cell.id] if len(cell.source) <= MOST_CHARACTERS else []
+                view = self._notebooks.sight(call, path).show_aside(notebook, shown)
+                # In a thread: a text of megabytes takes seconds to clean.
+                return [await asyncio.to_thread(_source, cell, view)]
+        return [await asyncio.to_thread(_output, cell, number)]
 
     async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
         path, cell_id, number = _parsed(uri)
@@ -126,7 +131,7 @@ def _parsed(uri: str) -> tuple[NotebookPath, str | None, int | None]:
     return path, unquote(cell) if cell else None, int(number) if number else None
 
 
-def _source(cell: LiveCell) -> Content:
+def _source(cell: LiveCell, view: str) -> Content:
     mime = CELL_MIMES.get(cell.head.cell_type, "text/plain")
     meta: dict[str, object] = {
         "index": cell.index,
@@ -134,6 +139,7 @@ def _source(cell: LiveCell) -> Content:
         "revision": cell.head.revision,
         "execution_count": cell.head.execution_count,
         "outputs": len(cell.outputs),
+        "view": view,
     }
     return Content(_bounded(seen(cell.source).text), mime, meta)
 

@@ -123,6 +123,27 @@ def longest_ascending(numbers: Sequence[int]) -> list[int]:
     return series[::-1]
 
 
+def in_all_longest_ascending(numbers: Sequence[int]) -> list[int]:
+    """The indexes of the numbers that are in every series of as many as ascend: those that did not move, however one sees it."""
+    up_to = _longest_ending(numbers)
+    down_to = _longest_ending([-number for number in reversed(numbers)])[::-1]
+    longest = max(up_to, default=0)
+    members = [index for index in range(len(numbers)) if up_to[index] + down_to[index] > longest]
+    at_place = Counter(up_to[index] for index in members)
+    return [index for index in members if at_place[up_to[index]] == 1]
+
+
+def _longest_ending(numbers: Sequence[int]) -> list[int]:
+    """For each number, the length of the longest ascending series that ends with it."""
+    lowest_ends: list[int] = []
+    lengths: list[int] = []
+    for number in numbers:
+        length = bisect_left(lowest_ends, number)
+        lowest_ends[length : length + 1] = [number]
+        lengths.append(length + 1)
+    return lengths
+
+
 def _between(a: Sequence[int], b: Sequence[int], region: ReplacedItems, budget: _Budget) -> Iterator[ReplacedItems]:
     """The differences inside of a region."""
     start, end, new_start, new_end = region.start, region.end, region.new_start, region.new_end

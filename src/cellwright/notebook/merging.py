@@ -5,14 +5,14 @@ again, and it knows no moved cells, only deleted and new ones.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from pycrdt import Doc, Text
 
-from cellwright.notebook.differences import longest_ascending, replaced
+from cellwright.notebook.differences import in_all_longest_ascending, longest_ascending, replaced
 from cellwright.notebook.textdiff import changed_text, changes, rebase, set_text
 
 NO_METADATA = "{}"
@@ -171,9 +171,20 @@ def _merged_order(base: Plain, mine: Plain, theirs: Plain, merged: Mapping[str, 
 
 def in_order(before: Sequence[str], now: Sequence[str]) -> set[str]:
     """As many ids of `now` as stand in the order that they had `before`. All others are new or were moved."""
+    return _ascending(before, now, longest_ascending)
+
+
+def certainly_in_order(before: Sequence[str], now: Sequence[str]) -> set[str]:
+    """The ids of `now` that nobody moved since `before`. Of two neighbours that changed places neither is among them."""
+    return _ascending(before, now, in_all_longest_ascending)
+
+
+def _ascending(
+    before: Sequence[str], now: Sequence[str], ascending: Callable[[Sequence[int]], Sequence[int]]
+) -> set[str]:
     rank = {cell_id: index for index, cell_id in enumerate(before)}
     common = [cell_id for cell_id in now if cell_id in rank]
-    return {common[index] for index in longest_ascending([rank[cell_id] for cell_id in common])}
+    return {common[index] for index in ascending([rank[cell_id] for cell_id in common])}
 
 
 @dataclass(frozen=True, slots=True)

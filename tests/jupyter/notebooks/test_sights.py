@@ -1,13 +1,18 @@
 """What is remembered of what callers were shown, and for how long."""
 
 import pytest
+from pycrdt import Doc
 
 from cellwright.core.types import Call, Principal
-from cellwright.jupyter.files.paths import DocPath
+from cellwright.jupyter.files.paths import DocPath, NotebookPath
+from cellwright.jupyter.model import NewCell
 from cellwright.jupyter.notebooks import sights as module
+from cellwright.jupyter.notebooks.meaning import CallersSight
+from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.sights import ForgottenView, Sight, Sights, View
 from cellwright.jupyter.tools.documents import shown as texts
 from cellwright.jupyter.tools.documents.shown import ShownTexts
+from cellwright.notebook.addressing import at
 from requirements import requirement
 
 
@@ -72,6 +77,56 @@ def test_so_many_sights_of_one_notebook_are_remembered(monkeypatch: pytest.Monke
         sights.seen(call(connection="1"), "n.ipynb", first)
     # The last one of a connection is remembered, whatever others are shown.
     assert sights.seen(call(connection="1"), "n.ipynb") is last
+
+
+@requirement("sight:forgotten")
+def test_where_too_many_connections_are_a_forgotten_one_is_not_taken_for_a_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "REMEMBERED_CONNECTIONS", 3)
+    sights = Sights()
+    name = sights.remember(call(connection="0"), "n.ipynb", a_sight("a"))
+    assert sights.seen(call(connection="new"), "n.ipynb") is None
+    for number in range(1, 4):
+        sights.remember(call(connection=str(number)), "n.ipynb", a_sight("a", "b"))
+    with pytest.raises(ForgottenView):
+        sights.seen(call(connection="0"), "n.ipynb")
+    assert sights.seen(call(connection="0"), "n.ipynb", name) == a_sight("a")
+    assert sights.seen(call(connection="3"), "n.ipynb") == a_sight("a", "b")
+
+
+@requirement("sight:forgotten")
+def test_whose_last_view_is_forgotten_can_read_and_has_seen_only_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REMEMBERED_VIEWS", 1)
+    sights, path = Sights(), NotebookPath("n.ipynb")
+    notebook = LiveNotebook(Doc(), "n.ipynb")
+    notebook.insert(0, [NewCell("a"), NewCell("b")])
+
+    def sight(view: str | None = None) -> CallersSight:
+        return CallersSight(sights, call(), path, view, proposes=False)
+
+    sight().show_all(notebook)
+    CallersSight(sights, call(), NotebookPath("other.ipynb"), None, proposes=False).show_all(notebook)
+    with pytest.raises(ForgottenView):
+        sight().cells(notebook, [at(0)])
+    assert sight().indexes_to_read(notebook, [at(1)]) == [1]
+    sight().show(notebook, [notebook.id_at(1)])
+    first, second = sight().cells(notebook, [at(0), at(1)])
+    assert first.revision == module.NOT_SHOWN
+    assert second.revision == notebook.head(1).revision
+
+
+@requirement("sight:merge:cells")
+def test_cells_that_share_an_id_are_told_apart_by_their_order() -> None:
+    before = Sight(("a", "x", "x", ""), ("1", "2", "3", "4"), (None,) * 4)
+    assert len(set(before.keys)) == 4
+    assert before.keys[0] == "a"
+    assert before.position_of("x") is None
+    now = Sight(("x", "x", "a", ""), ("2", "changed", "1", "4"), (None,) * 4)
+    assert View.of(before, {}).unseen_in(now, ()) == {before.keys[2]: "3"}
+    # With one more or less of them it is not known which is which: those whose text is known are known.
+    fewer = Sight(("a", "x", ""), ("1", "changed", "4"), (None,) * 3)
+    assert View.of(before, {}).unseen_in(fewer, ()) == {"x": module.NOT_SHOWN}
 
 
 @requirement("sight:bounds")

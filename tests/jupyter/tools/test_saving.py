@@ -41,7 +41,11 @@ async def test_a_run_and_an_edit_that_runs_say_whether_they_are_on_disk(
                 "insert_nb_cells", path=path, position=-1, cells=[{"content": "import time; time.sleep(30)"}], timeout=0
             )
             assert (running["saved"], "still runs" in running["not_saved"]) == (False, True)
+            halfway = await do("get_execution", execution_id=running["execution_id"])
+            assert (halfway["saved"], "still runs" in halfway["not_saved"]) == (False, True)
             await do("cancel_execution", execution_id=running["execution_id"])
+            ended = await do.failing("get_execution", execution_id=running["execution_id"])
+            assert ended["saved"] is True or ended["not_saved"]
             stat = await do("get_nb_stat", path=path)
             assert stat["saved"] in (True, False)
 
@@ -77,6 +81,30 @@ async def test_of_what_was_said_to_be_saved_nothing_is_missing_after_a_kill_and_
             await eventually(
                 lambda: [s for s in sources_on_disk(file) if s in expected] == expected, "all edits on disk"
             )
+
+
+@requirement("saving:death:text")
+@pytest.mark.long(30)
+async def test_lost_edits_of_a_text_are_shown(start_jupyter: StartJupyter, tmp_path: Path) -> None:
+    process = start_jupyter()
+    file = process.root / "n.md"
+    file.write_text("begin\n", encoding="utf-8")
+    with in_front_of(process.address, tmp_path, "--toolsets", "documents") as server:
+        async with agent_of(server) as do:
+            lines = ["first", "second", "third"]
+            for line in lines:
+                await do("insert_document_text", path="n.md", position=-1, text=f"{line} line\n")
+            process.kill()
+            missing = [f"+{line} line" for line in lines if line not in file.read_text("utf-8")]
+            assert missing
+            process.start()
+            read = await do.whole("get_document_content", path="n.md")
+            while read.is_error:
+                read = await do.whole("get_document_content", path="n.md")
+            (told,) = read.structured_content["notes"]
+            assert "are gone" in told
+            assert [line for line in told.splitlines() if line.endswith(" line") and line[0] == "+"] == missing
+            assert "notes" not in await do("get_document_content", path="n.md")
 
 
 async def _edit_until_killed(do: Agent, process: JupyterProcess, pause: float) -> list[dict[str, Any]]:

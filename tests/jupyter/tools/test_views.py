@@ -333,6 +333,136 @@ async def test_a_cell_that_somebody_moved_is_not_moved_back(
         assert await do.sources(path) == ["a", "c", "b", "d"]
 
 
+@requirement("sight:moved")
+async def test_of_neighbours_that_changed_places_neither_is_moved_unseen(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a", "b", "c", "d"])
+    async with agent() as do, person(path) as them:
+        view = (await do("read_nb_cells", path=path))["view"]
+        with them.doc.transaction():
+            del them.cells[1]
+            them.cells.insert(0, new_cell("c1", "b"))
+        await them.settle()
+        assert await do.sources(path) == ["b", "a", "c", "d"]
+        for index in (0, 1):
+            error = await do.error("move_nb_cells", path=path, ranges=[{"start": index}], position=-1, view=view)
+            assert error["code"] == "CONFLICT"
+        await do("move_nb_cells", path=path, ranges=[{"start": 2}], position=-1, view=view)
+        assert await do.sources(path) == ["b", "a", "d", "c"]
+
+
+@requirement("sight:moved")
+async def test_a_move_is_not_taken_back_after_somebody_else_moved_the_cell(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a", "b", "c", "d"])
+    async with agent() as do, person(path) as them:
+        await do("move_nb_cells", path=path, ranges=[{"start": 0}], position=3)
+        await puts_a_cell_above(them)
+        await do("undo_nb_edit", path=path)
+        assert await do.sources(path) == ["a", "from above", "b", "c", "d"]
+        await do("move_nb_cells", path=path, ranges=[{"start": 0}], position=3)
+        await them.settle()
+        assert await do.sources(path) == ["from above", "b", "a", "c", "d"]
+        with them.doc.transaction():
+            del them.cells[2]
+            them.cells.append(new_cell("c0", "a"))
+        await them.settle()
+        error = await do.error("undo_nb_edit", path=path)
+        assert error["code"] == "CONFLICT"
+        assert "moved" in error["message"]
+        assert await do.sources(path) == ["from above", "b", "c", "d", "a"]
+
+
+@requirement("sight:merge:cells")
+async def test_of_cells_that_share_an_id_the_other_is_not_overwritten(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a"])
+    async with agent() as do, person(path) as them:
+        them.cells.extend([new_cell("twin", "first"), new_cell("twin", "second")])
+        await them.settle()
+        await do("read_nb_cells", path=path)
+        them.text_of(2).insert(0, "a person's ")
+        await them.settle()
+        edited = await do("edit_nb_cell", path=path, cell=1, old="first", new="1st")
+        assert edited["cells"][0]["id"] != "twin"
+        change = {"range": {"start": 2}, "content": "2nd"}
+        error = await do.error("modify_nb_cells", path=path, modifications=[change], exec=False)
+        assert error["code"] == "CONFLICT"
+        await do("edit_nb_cell", path=path, cell=1, old="1st", new="one")
+        assert await do.sources(path) == ["a", "one", "a person's second"]
+        await do("undo_nb_edit", path=path)
+        await do("undo_nb_edit", path=path)
+        assert await do.sources(path) == ["a", "first", "a person's second"]
+
+
+@requirement("sight:merge:cells")
+async def test_a_text_that_comes_back_was_not_seen_if_it_was_deleted_unseen(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a", "b"])
+    change = {"range": {"id": "c1"}, "content": "mine"}
+    async with agent() as do, person(path) as them:
+        await do("read_nb_cells", path=path)
+        await do("delete_nb_cells", path=path, ranges=[{"start": 1}])
+        await do("undo_nb_edit", path=path)
+        await do("modify_nb_cells", path=path, modifications=[change], exec=False)
+        await them.settle()
+        them.text_of(1).insert(0, "theirs and ")
+        await them.settle()
+        await do("delete_nb_cells", path=path, ranges=[{"start": 1}], expect="any")
+        await do("undo_nb_edit", path=path)
+        error = await do.error("modify_nb_cells", path=path, modifications=[change], exec=False)
+        assert error["code"] == "CONFLICT"
+        assert await do.sources(path) == ["a", "theirs and mine"]
+
+
+@requirement("sight:two-agents")
+async def test_a_cell_that_only_another_client_was_shown_is_guarded_by_that(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a"])
+    async with agent() as one, agent() as other, person(path) as them:
+        await one("read_nb_cells", path=path)
+        them.cells.append(new_cell("later", "text"))
+        await them.settle()
+        await other("read_nb_cells", path=path)
+        them.text_of(1).insert(0, "a longer ")
+        await them.settle()
+        change = {"range": {"id": "later"}, "content": "mine"}
+        error = await one.error("modify_nb_cells", path=path, modifications=[change], exec=False)
+        assert error["code"] == "CONFLICT"
+        assert await one.sources(path) == ["a", "a longer text"]
+
+
+@requirement("sight:resources")
+async def test_a_resource_has_a_view_that_counts_where_it_is_named(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a", "b"])
+    change = {"range": {"id": "c1"}, "content": "mine"}
+    async with agent() as do, person(path) as them:
+        await do("read_nb_cells", path=path)
+        them.text_of(1).insert(0, "a person's ")
+        await them.settle()
+        outline = (await do.resource(f"jupyter://{path}")).meta["view"]
+        cell = (await do.resource(f"jupyter://{path}/cells/c1")).meta["view"]
+        # A program may have read it without showing it to anybody, and an outline shows no texts.
+        for named in ({}, {"view": outline}):
+            error = await do.error("modify_nb_cells", path=path, modifications=[change], exec=False, **named)
+            assert error["code"] == "CONFLICT"
+        await do("modify_nb_cells", path=path, modifications=[change], exec=False, view=cell)
+        assert await do.sources(path) == ["a", "mine"]
+
+
 @requirement("sight:nothing-shown")
 async def test_who_was_shown_nothing_acts_on_the_notebook_as_it_is(
     agent: Any, jupyter_server: JupyterServer, folder: str

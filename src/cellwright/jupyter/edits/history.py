@@ -61,9 +61,16 @@ class Retyped:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Cells moved. Undo puts each back after the cell it followed, in this order."""
+    """Cells moved. Undo puts each back after the cell it followed, in this order, if nobody has moved it since."""
 
     cells: tuple[tuple[str, CellPlace], ...]
+    landed: tuple[tuple[str, str], ...]
+    """For each of them, the cells before and after it once it had moved; empty where there was none."""
+
+
+def neighbours(ids: Sequence[str], index: int) -> tuple[str, str]:
+    """The ids before and after this index, each empty if there is none."""
+    return ids[index - 1] if index else "", ids[index + 1] if index + 1 < len(ids) else ""
 
 
 @dataclass(frozen=True, slots=True)

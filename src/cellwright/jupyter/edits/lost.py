@@ -15,6 +15,7 @@ from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
 from cellwright.notebook.addressing import by_id
 from cellwright.notebook.merging import merged_text
 from cellwright.notebook.model import Kind
+from cellwright.notebook.shortdiff import text_diff
 from cellwright.notebook.textdiff import difference
 
 MOST_CELLS = 200
@@ -62,6 +63,8 @@ class AuthorsEdits:
     more: bool = False
     """Whether there were more cells than are remembered."""
     told: bool = False
+    diff: str = ""
+    """Of a text document: what is missing in it."""
 
 
 class UnsavedEdits:
@@ -150,6 +153,7 @@ class LostEdits:
                 edits.cells = {
                     cell_id: wanted for cell_id, wanted in edits.cells.items() if _is_lost(view, cell_id, wanted)
                 }
+                edits.diff = _missing(view, edits.cells) if isinstance(view, TextDocument) else ""
             if not edits.cells and not edits.more:
                 del authors[author]
         if not authors:
@@ -162,7 +166,7 @@ class LostEdits:
             return ""
         edits.told = True
         if WHOLE_TEXT in edits.cells:
-            return f"your last edits of {path} are gone: {REASON}. Read it and make them again"
+            return f"your last edits of {path} are gone: {REASON}. Read it and make them again. With them it would differ so:\n{edits.diff}"
         if not edits.cells:
             return f"some of your last edits of {path} may be gone: {REASON}. Read it and compare"
         more = ", and perhaps more" if edits.more else ""
@@ -194,6 +198,12 @@ class LostEdits:
 
 
 REASON = "Jupyter ended before it saved them, or another program wrote the file"
+
+
+def _missing(view: TextDocument, edits: Mapping[str, Wanted]) -> str:
+    """What the author's text has that the document has not."""
+    wanted = edits.get(WHOLE_TEXT)
+    return text_diff(view.text, str(wanted.cell["source"])) if wanted is not None and wanted.cell is not None else ""
 
 
 def _wanted(view: LiveNotebook, cell_id: str, touched: TouchedCells) -> Wanted:

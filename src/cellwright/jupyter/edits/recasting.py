@@ -5,7 +5,17 @@ from collections.abc import Sequence
 
 from cellwright.core.errors import InvalidArgument, LimitReached
 from cellwright.core.text.counting import counted
-from cellwright.jupyter.edits.history import CellPlace, Inserted, Moved, Remarked, Removed, Retyped, Rewritten, Step
+from cellwright.jupyter.edits.history import (
+    CellPlace,
+    Inserted,
+    Moved,
+    Remarked,
+    Removed,
+    Retyped,
+    Rewritten,
+    Step,
+    neighbours,
+)
 from cellwright.jupyter.model import JsonObject, NewCell
 from cellwright.jupyter.notebooks.cellmetadata import PASSING, metadata_of, put_entries, with_entries
 from cellwright.jupyter.notebooks.cells import new_cell_json, to_json
@@ -58,7 +68,7 @@ def recast(view: LiveNotebook, target: Plain, *, author: str, what: str) -> list
     changes = compare(plain(view), target)
     if not changes:
         return changes
-    step_groups = _steps(view, changes)
+    step_groups = _steps(view, changes, [cell.id for cell in target])
     with view.doc.transaction(origin=author):
         for change in changes:
             if change.after is not None and change.index is not None and change.before != change.after:
@@ -94,8 +104,11 @@ def _placed_cell(view: LiveNotebook, change: CellChange) -> JsonObject:
     return retyped(cell, change.after.cell_type, change.after.source, {})
 
 
-def _steps(view: LiveNotebook, changes: Sequence[CellChange]) -> list[list[Step]]:
-    """The steps for undo: removed, changed, moved, inserted cells. Undo takes back each group by itself, the last one first."""
+def _steps(view: LiveNotebook, changes: Sequence[CellChange], new_ids: Sequence[str]) -> list[list[Step]]:
+    """The steps for undo: removed, changed, moved, inserted cells. Undo takes back each group by itself, the last one first.
+
+    `new_ids` are the cells in the order that they will have.
+    """
     ids = view.ids
     removed: list[tuple[CellPlace, JsonObject]] = []
     texts: list[Step] = []
@@ -119,9 +132,11 @@ def _steps(view: LiveNotebook, changes: Sequence[CellChange]) -> list[list[Step]
             moved.append((change.id, place))
     inserted = tuple((change.id, change.after.source) for change in changes if change.after and change.before is None)
     moved.sort(key=lambda cell: cell[1].index)
+    new_indexes = {cell_id: index for index, cell_id in enumerate(new_ids)}
+    landed = tuple(neighbours(new_ids, new_indexes[cell_id]) for cell_id, _ in moved)
     return [
         [Removed(tuple(removed))] if removed else [],
         texts,
-        [Moved(tuple(moved))] if moved else [],
+        [Moved(tuple(moved), landed)] if moved else [],
         [Inserted(inserted)] if inserted else [],
     ]

@@ -53,6 +53,7 @@ def replace_in_all(view: LiveNotebook, old: str, new: str, *, every: bool, autho
         ReplacedText(index, source, changed_text(source, changes), len(changes)) for index, source, changes in planned
     ]
     _check(view, old, replaced, every=every)
+    view.own_ids([cell.index for cell in replaced], author=author)
     with view.doc.transaction(origin=author):
         for index, source, changes in planned:
             apply(view.text_of(index), source, changes)

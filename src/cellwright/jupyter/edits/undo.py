@@ -17,12 +17,12 @@ from cellwright.jupyter.edits.history import (
     Retyped,
     Rewritten,
     Step,
+    neighbours,
 )
 from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.notebooks.cellmetadata import metadata_of, put_entries
 from cellwright.jupyter.notebooks.cells import to_json, to_youtput
 from cellwright.jupyter.notebooks.notebook import AGENT, LiveNotebook
-from cellwright.notebook.addressing import by_id
 from cellwright.notebook.textdiff import TextChange, apply, changes, difference, rebase
 
 
@@ -61,8 +61,8 @@ def _check(notebook: LiveNotebook, step: Step, inserted_ids: Collection[str]) ->
             _reverse(notebook, step)
         case Retyped(cell_id, _, after_source):
             _check_source(notebook, cell_id, after_source)
-        case Moved(cells):
-            notebook.resolve([by_id(cell_id) for cell_id, _ in cells])
+        case Moved():
+            _check_places(notebook, step)
         case Cleared(cell_id) if notebook.head(notebook.index_of(cell_id)).output_count:
             raise Conflict(
                 f"cell {cell_id} has new outputs; nothing was taken back",
@@ -91,6 +91,21 @@ def _check_source(notebook: LiveNotebook, cell_id: str, source: str) -> None:
             hint="Edit or delete it yourself if that is what you want",
             details={"cell_id": cell_id, "diff": difference(source, now)},
         )
+
+
+def _check_places(notebook: LiveNotebook, step: Moved) -> None:
+    """Raise if a cell is neither beside one of the cells between which it had come, nor between them."""
+    for (cell_id, _), landed in zip(step.cells, step.landed, strict=True):
+        index = notebook.index_of(cell_id)
+        if any(now == then for now, then in zip(neighbours(notebook.ids, index), landed, strict=True)):
+            continue
+        before, after = (notebook.index_of(beside) if notebook.has(beside) else None for beside in landed)
+        if (before is not None and before > index) or (after is not None and after < index):
+            raise Conflict(
+                f"cell {cell_id} was moved since your edit; nothing was taken back",
+                hint="Move it yourself if that is what you want",
+                details={"cell_id": cell_id, "index": index},
+            )
 
 
 def _check_metadata(notebook: LiveNotebook, cell_id: str, entries: JsonObject) -> None:
@@ -127,7 +142,7 @@ def _take_back(notebook: LiveNotebook, step: Step) -> None:
             apply(notebook.text_of(index), now, reverse_changes)
         case Retyped(cell_id, before):
             notebook.put_over(notebook.index_of(cell_id), before)
-        case Moved(cells):
+        case Moved(cells, _):
             _move_back(notebook, cells)
         case Cleared(cell_id, outputs, count):
             cell = notebook.shared_cell(cell_id)

@@ -11,7 +11,7 @@ from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.sights import ForgottenView, Sight, Sights, View
 from cellwright.notebook.addressing import CellRange, at, insert_position, resolve_each
-from cellwright.notebook.merging import in_order
+from cellwright.notebook.merging import certainly_in_order
 
 ANY = "any"
 """As `expect`: whatever is there, change it."""
@@ -19,6 +19,7 @@ Expected = dict[str, str] | Literal["any"] | None
 """The revisions that cells must have, by cell id."""
 LINES_AROUND = 3
 MOST_NAMED = 20
+NOTHING_SHOWN = View.of(Sight((), (), ()), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,21 @@ class CallersSight:
         self.path = path
         self._proposes = proposes
         self._may_be_of_another = view is None and call.connection is None
-        self._view = self._seen_of_proposal(view) if proposes else sights.seen(call, path.text, view)
+        self._forgotten: ForgottenView | None = None
+        try:
+            self._shown = self._seen_of_proposal(view) if proposes else sights.seen(call, path.text, view)
+        except ForgottenView as forgotten:
+            if view is not None:
+                raise
+            # They can be shown the notebook anew. Until then no index means anything, and no text is known to them.
+            self._shown, self._forgotten = NOTHING_SHOWN, forgotten
+
+    @property
+    def _view(self) -> View | None:
+        """What the caller was shown last; None if nothing was. Raises ForgottenView if that is not known."""
+        if self._forgotten is not None:
+            raise self._forgotten
+        return self._shown
 
     def _seen_of_proposal(self, view: str | None) -> View | None:
         if view is None:
@@ -71,31 +86,42 @@ class CallersSight:
         `believed` has revisions of texts that the caller takes for those of cells, although changes of others were merged into them.
         """
         now = notebook if isinstance(notebook, Sight) else notebook.sight()
-        unseen = self._view.unseen_in(now, shown) if self._view is not None else {}
+        unseen = self._shown.unseen_in(now, shown) if self._shown is not None else {}
         return self._sights.remember(self._call, self._key, View.of(now, {**unseen, **(believed or {})}))
 
     def show_outline(self, notebook: LiveNotebook, start: int, end: int) -> str:
         """Remember that the caller was shown the lines of these cells in an outline: of a new cell that is enough to know of it."""
-        view = self._view
-        lines = notebook.ids[start:end]
-        return self.show(notebook, [cell_id for cell_id in lines if view is None or not view.knows(cell_id)])
+        view = self._shown
+        lines = notebook.sight().keys[start:end]
+        return self.show(notebook, [key for key in lines if view is None or not view.knows(key)])
 
     def keep(self, notebook: LiveNotebook) -> str:
         """The view after a call that showed no cells: with new execution counts, but never with another order."""
-        if self._view is None or self._view.sight.ids == notebook.sight().ids:
+        shown = self._shown
+        if shown is None or shown is NOTHING_SHOWN or shown.sight.ids == notebook.sight().ids:
             return self.show(notebook)
-        return self._view.name
+        return shown.name
+
+    def show_aside(self, notebook: LiveNotebook, shown: Collection[str]) -> str:
+        """A view for what a resource shows. It counts only in calls that name it: a program may have read it, and no agent seen it."""
+        now = notebook.sight()
+        unseen = self._shown.unseen_in(now, shown) if self._shown is not None else {}
+        return self._sights.remember(self._call, self._key, View.of(now, unseen), last=False)
 
     def show_all(self, notebook: LiveNotebook | Sight) -> str:
         """Remember that the caller was shown all of the notebook."""
         sight = notebook if isinstance(notebook, Sight) else notebook.sight()
-        return self.show(notebook, sight.ids)
+        return self.show(notebook, sight.keys)
 
     def known(self, notebook: LiveNotebook) -> set[str]:
-        """The cells whose text is the one that the caller was shown."""
+        """The cells, by their keys, whose text is the one that the caller was shown."""
         now = notebook.sight()
-        unseen = {} if self._view is None else self._view.unseen_in(now, ())
-        return {*now.ids}.difference(unseen)
+        unseen = {} if self._shown is None else self._shown.unseen_in(now, ())
+        return {*now.keys}.difference(unseen)
+
+    def was_shown(self, cell_id: str, revision: str) -> bool:
+        """Whether the caller, or another client of the same principal, was shown this text of the cell."""
+        return self._sights.shown_to_any(self._call, self._key, cell_id, revision)
 
     def each(self, notebook: LiveNotebook, ranges: Sequence[CellRange]) -> list[list[MeantCell]]:
         """The cells that each range means, in the order of the ranges. Raises NotFound if one is gone."""
@@ -124,7 +150,7 @@ class CallersSight:
         if revision != current and self._may_be_of_another:
             # Clients of one token that nothing tells apart: what one of them was shown counts for all who name no view.
             cell_id = notebook.id_at(index)
-            revision = current if self._sights.shown_to_any(self._call, self._key, cell_id, current) else revision
+            revision = current if self.was_shown(cell_id, current) else revision
         return MeantCell(index, revision)
 
     def cells(self, notebook: LiveNotebook, ranges: Sequence[CellRange]) -> list[MeantCell]:
@@ -134,6 +160,8 @@ class CallersSight:
 
     def indexes_to_read(self, notebook: LiveNotebook, ranges: Sequence[CellRange]) -> list[int]:
         """The cells that ranges mean. Of cells that came after the last that was shown, indexes mean the notebook as it is."""
+        if self._forgotten is not None:
+            return notebook.resolve(ranges)
         try:
             return [cell.index for cell in self.cells(notebook, ranges)]
         except InvalidArgument:
@@ -166,9 +194,7 @@ class CallersSight:
         if expect == ANY or view is None or (view.sight.ids == now.ids and not view.unseen_in(now, ())):
             return
         unseen = view.unseen_in(now, ())
-        places = [
-            index for index, cell_id in enumerate(now.ids) if cell_id in unseen or cell_id not in view.sight.positions
-        ]
+        places = [index for index, key in enumerate(now.keys) if key in unseen or key not in view.sight.positions]
         raise Conflict(
             f"{self.path} has changed since you saw it; nothing was overwritten",
             hint=f'Read what is new, and write it with the rest; expect: "{ANY}" overwrites it',
@@ -180,19 +206,20 @@ class CallersSight:
         sight = self._view.sight if self._view is not None else None
         if expect == ANY or sight is None or sight.ids == notebook.sight().ids:
             return
-        unmoved = in_order(sight.ids, notebook.ids)
+        unmoved = certainly_in_order(sight.ids, notebook.ids)
         for cell in cells:
             cell_id = notebook.id_at(cell.index)
             if cell_id in sight.positions and cell_id not in unmoved:
                 raise Conflict(
-                    f"somebody moved cell {cell_id} to index {cell.index} after you saw it; nothing was moved",
+                    f"somebody moved cell {cell_id}, or cells past it, after you saw it: it is at index {cell.index}; nothing was moved",
                     hint='Look where it is; expect: "any" moves it all the same',
                     details={"outline": _around(notebook, cell.index), "view": self.show(notebook)},
                 )
 
     def _now(self, notebook: LiveNotebook, view: View, position: int) -> MeantCell:
         if position >= len(view.sight.ids):
-            return MeantCell(position - len(view.sight.ids), None)
+            index = position - len(view.sight.ids)
+            return MeantCell(index, self._sights.last_shown(self._call, self._key, notebook.id_at(index)))
         index = _index_now(notebook, view.sight, position)
         if index is None:
             raise self._gone(notebook, view.sight, position)
@@ -232,14 +259,10 @@ class _ShownCells:
 
 def _index_now(notebook: LiveNotebook, sight: Sight, position: int) -> int | None:
     """Where the cell is that was at this position; None if it is gone, or cannot be told from others."""
-    cell_id = sight.ids[position]
     now = notebook.sight()
-    if cell_id in sight.positions and cell_id in now.positions:
-        return now.positions[cell_id]
-    if now.ids.count(cell_id) == sight.ids.count(cell_id) > 0:
-        # Cells that share an id, or have none, are told apart by their order.
-        place = sight.ids[:position].count(cell_id)
-        return [index for index, other in enumerate(now.ids) if other == cell_id][place]
+    index = now.positions.get(sight.keys[position])
+    if index is not None:
+        return index
     # Files of older formats keep no ids, so the same cells have others after the file was opened again.
     same = sight.ids == now.ids or (not notebook.ids_are_stable and sight.revisions == now.revisions)
     return position if same else None

@@ -23,6 +23,7 @@ from cellwright.jupyter.edits.history import (
     Retyped,
     Rewritten,
     Step,
+    neighbours,
 )
 from cellwright.jupyter.model import JsonObject, NewCell
 from cellwright.jupyter.notebooks.cellmetadata import TRUSTED, checked_entries, put_entries, with_entries
@@ -96,6 +97,7 @@ class LiveNotebook(ReadableNotebook):
                 sources[index] = self._merged_source(index, change)
             if change.cell_type is not None:
                 self.check_idle(index for index in indexes if self.head(index).cell_type != change.cell_type)
+        self.own_ids(list(sources), author=author)
         steps: list[Step] = []
         with self.doc.transaction(origin=author):
             for change, indexes in planned:
@@ -128,6 +130,7 @@ class LiveNotebook(ReadableNotebook):
             self.check_revision(index, seen)
         starts = [change.start for change in changes]
         check_occurrences(self._index.head(index), old, starts, every=every)
+        self.own_ids([index], author=author)
         with self.doc.transaction(origin=author):
             apply(self.text_of(index), source, changes)
         after = changed_text(source, changes)
@@ -173,7 +176,8 @@ class LiveNotebook(ReadableNotebook):
         with self.doc.transaction(origin=author):
             self.remove(indexes)
             self.put(target, moved)
-        self.history.add(author, f"move {counted(len(moved), 'cell')}", [Moved(origins)] if moved else [])
+        landed = tuple(neighbours(self.ids, target + place) for place in range(len(moved)))
+        self.history.add(author, f"move {counted(len(moved), 'cell')}", [Moved(origins, landed)] if moved else [])
         return self.note_touched([cell_id for cell_id, _ in origins])
 
     def set_type(
@@ -249,7 +253,10 @@ class LiveNotebook(ReadableNotebook):
         return True
 
     def own_ids(self, indexes: Sequence[int], *, author: str = AGENT) -> list[str]:
-        """The ids of these cells. A cell without an id, or with one that others have too, gets its own first."""
+        """The ids of these cells. A cell without an id, or with one that others have too, gets its own first.
+
+        Without one, nobody could tell later which cell was edited or run.
+        """
         shared_id_indexes = [index for index in indexes if not self.have_own_ids([index])]
         if shared_id_indexes:
             with self.doc.transaction(origin=author):

@@ -1,7 +1,7 @@
 """What callers were shown of notebooks. An index in a later call means the notebook as it was shown, not as it is by then."""
 
 import secrets
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -52,14 +52,24 @@ class Sight:
         return _word(abs(hash((self.ids, self.revisions, self.counts))))
 
     @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """A name for each cell that no other has: its id; for those that share one or have none, with its place among them."""
+        distinct = set(self.ids)
+        if len(distinct) == len(self.ids) and "" not in distinct:
+            return self.ids
+        occurrences = Counter(self.ids)
+        places: Counter[str] = Counter()
+        keys: list[str] = []
+        for cell_id in self.ids:
+            alone = cell_id and occurrences[cell_id] == 1
+            keys.append(cell_id if alone else f"{cell_id}\0{places[cell_id]}/{occurrences[cell_id]}")
+            places[cell_id] += 1
+        return tuple(keys)
+
+    @cached_property
     def positions(self) -> Mapping[str, int]:
-        """Where each cell was. Cells whose id another cell has, too, are left out."""
-        positions: dict[str, int] = {}
-        doubled: set[str] = {""}
-        for index, cell_id in enumerate(self.ids):
-            if positions.setdefault(cell_id, index) != index:
-                doubled.add(cell_id)
-        return {cell_id: index for cell_id, index in positions.items() if cell_id not in doubled}
+        """Where each cell was, by its key. An id that several cells have is none."""
+        return {key: index for index, key in enumerate(self.keys)}
 
     def position_of(self, name: str) -> int | None:
         """Where the cell with this id was, or the one that showed [12]; None if it was not there."""
@@ -77,7 +87,7 @@ class View:
 
     sight: Sight
     unseen: Mapping[str, str]
-    """By cell id: the revision that the caller saw, where the sight has another."""
+    """By a cell's key: the revision that the caller saw, where the sight has another."""
     name: str
     """The word that stands for it in answers and later calls."""
 
@@ -90,39 +100,41 @@ class View:
         """Whether the other view is of the same moment, with the same texts unseen."""
         return (self.sight is other.sight or self.sight == other.sight) and self.unseen == other.unseen
 
-    def knows(self, cell_id: str) -> bool:
+    def knows(self, key: str) -> bool:
         """Whether the caller was shown the cell at all."""
-        return cell_id in self.sight.positions and self.unseen.get(cell_id) != NOT_SHOWN
+        return key in self.sight.positions and self.unseen.get(key) != NOT_SHOWN
 
     def revision(self, position: int) -> str:
         """The revision of the cell at this position that the caller saw."""
-        return self.unseen.get(self.sight.ids[position], self.sight.revisions[position])
+        return self.unseen.get(self.sight.keys[position], self.sight.revisions[position])
 
     def unseen_in(self, now: Sight, shown: Collection[str]) -> dict[str, str]:
-        """By cell id: the revision that the caller saw of cells that have another one now, and of which the text was not shown."""
-        unseen = {cell_id: revision for cell_id, revision in self.unseen.items() if cell_id in now.positions}
+        """By a cell's key: the revision that the caller saw of cells that have another one now, and of which the text was not shown."""
+        unseen = {key: revision for key, revision in self.unseen.items() if key in now.positions}
         if now is not self.sight:
-            for cell_id in _changed(self.sight, now):
-                unseen.setdefault(cell_id, self.sight.revisions[self.sight.positions[cell_id]])
+            for key in _changed(self.sight, now):
+                unseen.setdefault(key, self.sight.revisions[self.sight.positions[key]])
         if now.ids != self.sight.ids:
-            known = {*self.sight.revisions}
-            for cell_id, position in now.positions.items():
+            known = {*self.sight.revisions}.difference(
+                self.sight.revisions[self.sight.positions[key]] for key in self.unseen
+            )
+            for key, position in now.positions.items():
                 # A text that was shown under another id is known: older files keep no ids, and undo brings cells back.
-                if cell_id not in self.sight.positions and now.revisions[position] not in known:
-                    unseen.setdefault(cell_id, NOT_SHOWN)
-        return {cell_id: revision for cell_id, revision in unseen.items() if cell_id not in shown}
+                if key not in self.sight.positions and now.revisions[position] not in known:
+                    unseen.setdefault(key, NOT_SHOWN)
+        return {key: revision for key, revision in unseen.items() if key not in shown}
 
 
 def _changed(before: Sight, now: Sight) -> Iterator[str]:
     """Cells that are in both, with another revision."""
     if before.ids == now.ids:
-        pairs = zip(before.ids, map(eq, before.revisions, now.revisions), strict=True)
-        yield from (cell_id for cell_id, same in pairs if not same and cell_id in before.positions)
+        pairs = zip(before.keys, map(eq, before.revisions, now.revisions), strict=True)
+        yield from (key for key, same in pairs if not same)
         return
-    for cell_id, position in before.positions.items():
-        now_at = now.positions.get(cell_id)
+    for key, position in before.positions.items():
+        now_at = now.positions.get(key)
         if now_at is not None and now.revisions[now_at] != before.revisions[position]:
-            yield cell_id
+            yield key
 
 
 class ForgottenView(NotFound):
@@ -136,6 +148,8 @@ class _Remembered:
 
     views: OrderedDict[str, View] = field(default_factory=OrderedDict[str, View])
     last: OrderedDict[str, str] = field(default_factory=OrderedDict[str, str])
+    crowded: bool = False
+    """Whether there were so many connections that the last view of some is forgotten."""
 
 
 class Sights:
@@ -147,16 +161,19 @@ class Sights:
         self._cells = 0
         self._count = 0
 
-    def remember(self, call: Call, path: str, view: View) -> str:
-        """Note that the caller was shown this. Returns the name under which it can be referred to."""
+    def remember(self, call: Call, path: str, view: View, *, last: bool = True) -> str:
+        """Note that the caller was shown this. Returns the name under which it can be referred to.
+
+        If it is not the `last`, it counts only in calls that name it.
+        """
         key = (call.principal.id, path)
         remembered = self._remembered.setdefault(key, _Remembered())
         self._remembered.move_to_end(key)
         self._with_views[key] = None
         self._with_views.move_to_end(key)
-        last = remembered.views.get(remembered.last.get(call.session, ""))
-        if last is not None and last.shows_as(view):
-            view = last
+        latest = remembered.views.get(remembered.last.get(call.session, ""))
+        if latest is not None and latest.shows_as(view):
+            view = latest
         while not remembered.views.get(view.name, view).shows_as(view):
             # Another view has this name already.
             view = replace(view, name=_new_name())
@@ -165,8 +182,9 @@ class Sights:
             self._cells += _weight(view)
             self._count += 1
         remembered.views.move_to_end(view.name)
-        remembered.last[call.session] = view.name
-        remembered.last.move_to_end(call.session)
+        if last:
+            remembered.last[call.session] = view.name
+            remembered.last.move_to_end(call.session)
         self._bound(remembered)
         return view.name
 
@@ -178,6 +196,11 @@ class Sights:
         remembered = self._remembered.get((call.principal.id, path))
         if name is None:
             name = remembered.last.get(call.session) if remembered else None
+            if name is None and remembered is not None and remembered.crowded:
+                raise ForgottenView(
+                    f"so many connections use {path} that it is not known what yours was shown; nothing was done",
+                    hint="Give the view of the answer in which you saw the cells",
+                )
             if name is None:
                 return None
         if remembered is None or name not in remembered.views:
@@ -194,6 +217,12 @@ class Sights:
             (position := view.sight.positions.get(cell_id)) is not None and view.revision(position) == revision
             for view in remembered.views.values()
         )
+
+    def last_shown(self, call: Call, path: str, cell_id: str) -> str | None:
+        """The revision of a cell that any client of the principal was shown last; None if none was."""
+        remembered = self._remembered.get((call.principal.id, path), _Remembered())
+        knowing = (view for view in reversed(remembered.views.values()) if view.knows(cell_id))
+        return next((view.revision(view.sight.positions[cell_id]) for view in knowing), None)
 
     def moved(self, before: str, after: str) -> None:
         """A notebook, or a folder with all that is in it, has another path now."""
@@ -219,6 +248,7 @@ class Sights:
             self._forget_oldest(latest)
         if len(latest.last) > REMEMBERED_CONNECTIONS:
             latest.last.popitem(last=False)
+            latest.crowded = True
         while self._count > REMEMBERED_VIEWS or self._cells > REMEMBERED_CELLS:
             key = next(iter(self._with_views))
             self._forget_oldest(self._remembered[key])

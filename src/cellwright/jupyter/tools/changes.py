@@ -1,22 +1,18 @@
 """What an edit did to a notebook, in a few lines: every edit answers with it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from cellwright.core.text.clean import clean
 from cellwright.core.text.counting import counted
 from cellwright.core.text.sight import pictured
 from cellwright.jupyter.model import CellHead
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.outline import one_word
 from cellwright.jupyter.notebooks.sights import Sight
-from cellwright.notebook.differences import unified
-from cellwright.notebook.shortdiff import cut_line, first_lines
+from cellwright.notebook.shortdiff import changed_lines, short_diff
 
 FIRST_LINE_CHARACTERS = 60
 FEW = 8
-COMPARED_CHARACTERS = 200_000
-"""Longer texts are not compared line by line for an answer that shows forty lines."""
 
 T = TypeVar("T")
 
@@ -34,14 +30,9 @@ def with_diff(edit: Callable[[LiveNotebook], T]) -> Callable[[LiveNotebook], tup
             stop()
         before = {cell_id: (index, heads_before[index]) for cell_id, index in _places(ids_before, touched)}
         after = {cell_id: (index, view.head(index)) for cell_id, index in _places(view.ids, touched)}
-        return result, clean(_short(_lines(before, after))).text, view.sight()
+        return result, short_diff(_lines(before, after)), view.sight()
 
     return edit_and_compare
-
-
-def text_diff(before: str, after: str) -> str:
-    """What changed in one text."""
-    return clean(_short(_changed_lines(before, after))).text
 
 
 def _places(ids: Sequence[str], touched: set[str]) -> list[tuple[str, int]]:
@@ -65,7 +56,7 @@ def _lines(before: dict[str, tuple[int, CellHead]], after: dict[str, tuple[int, 
             yield f"{index} {one_word(head.id)} {one_word(head_before.cell_type)} → {one_word(head.cell_type)}"
         if head.source != head_before.source:
             yield f"{index} {one_word(head.id)}"
-            yield from _changed_lines(head_before.source, head.source)
+            yield from changed_lines(head_before.source, head.source)
         elif index != index_before:
             yield f"{index_before} → {index} {_in_short(head)}"
 
@@ -77,18 +68,3 @@ def _in_short(head: CellHead) -> str:
     return f"{one_word(head.id)} {one_word(head.cell_type)} | {first}" + (
         f" (+{counted(more, 'line')})" if more else ""
     )
-
-
-def _changed_lines(before: str, after: str) -> list[str]:
-    if len(before) + len(after) > COMPARED_CHARACTERS:
-        return [f"- {_size(before)}", f"+ {_size(after)}"]
-    lines, new_lines = (pictured(text.replace("\r\n", "\n")).splitlines() for text in (before, after))
-    return unified(lines, new_lines)
-
-
-def _size(text: str) -> str:
-    return f"{counted(text.count(chr(10)) + 1, 'line')}, {len(text):,} characters"
-
-
-def _short(lines: Iterable[str]) -> str:
-    return first_lines([cut_line(line) for line in lines])

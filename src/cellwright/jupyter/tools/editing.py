@@ -100,10 +100,7 @@ async def edit_nb_cell(
             replacement = _Replacement(replace_in_all(notebook, old, new, every=replace_all, author=author), known, {})
         else:
             replacement = _replace(notebook, sight, cell, old, new, every=replace_all, expect=expect, author=author)
-        indexes = [edit.index for edit in replacement.edits]
-        if should_run:
-            notebook.own_ids(indexes, author=author)
-        return [notebook.id_at(index) for index in indexes], replacement
+        return [notebook.id_at(edit.index) for edit in replacement.edits], replacement
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
         ((ids, replacement), diff, after), acknowledged = await document.change(with_diff(change))
@@ -143,7 +140,7 @@ def _replace(
     exact, seen = (None, None) if expect == ANY else (expect, meant.revision)
     edits = replace_in_cell(notebook, meant.index, old, new, every=every, expect=exact, seen=seen, author=author)
     believed = _believed_text(notebook, meant, old, new) if behind and exact is None else {}
-    return _Replacement(edits, {*notebook.ids}, believed)
+    return _Replacement(edits, {notebook.id_at(meant.index)}, believed)
 
 
 def _believed_text(notebook: LiveNotebook, cell: MeantCell, old: str, new: str) -> dict[str, str]:
@@ -181,9 +178,15 @@ async def undo_nb_edit(
     sight = notebooks.sight(call, notebook_path)
 
     def take_back(notebook: LiveNotebook) -> tuple[EditGroup, set[str]]:
-        known, before = sight.known(notebook), {*notebook.ids}
+        known, before = sight.known(notebook), {*notebook.sight().keys}
         group = undo(notebook, author_of(call))
-        return group, known.union(notebook.ids) - (before - known)
+        now = notebook.sight()
+        back = {
+            key
+            for key, index in now.positions.items()
+            if key not in before and sight.was_shown(key, now.revisions[index])
+        }
+        return group, known | back
 
     async with notebooks.open(call, notebook_path) as document:
         ((group, known), diff, after), acknowledged = await document.change(with_diff(take_back))

@@ -13,7 +13,7 @@ from cellwright.core.toolset import Reply, Toolset, read, run
 from cellwright.core.types import Call
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
-from cellwright.jupyter.kernels.executions import CellJob, ExecutionView
+from cellwright.jupyter.kernels.executions import CellJob, Execution, ExecutionView
 from cellwright.jupyter.kernels.interpreter import python_and_packages
 from cellwright.jupyter.kernels.queue import KernelQueue
 from cellwright.jupyter.model import JsonObject
@@ -91,7 +91,7 @@ async def get_execution(
     execution = notebooks.executions.get(call.principal.id, execution_id)
     execution.view(since)  # An unknown cursor is refused before the wait, not after it.
     await execution.wait(wait_seconds(timeout), call.report)
-    return await _report(notebooks, call, execution.view(since), max_cell_output_size)
+    return await _report(notebooks, call, execution, execution.view(since), max_cell_output_size)
 
 
 async def cancel_execution(
@@ -102,13 +102,17 @@ async def cancel_execution(
 ) -> Reply[ExecutionReport]:
     """Interrupt a run of yours, or take it from the queue. What it has put out so far is kept."""
     view = await notebooks.cancel(call, execution_id)
-    reply = await _report(notebooks, call, view, max_cell_output_size)
+    execution = notebooks.executions.get(call.principal.id, execution_id)
+    reply = await _report(notebooks, call, execution, view, max_cell_output_size)
     # Interrupting is what was asked for: that the run did not end well is no failure of this call.
     return Reply(reply.data, reply.content, failed=False)
 
 
-async def _report(notebooks: LiveNotebooks, call: Call, view: ExecutionView, limit: int) -> Reply[ExecutionReport]:
-    report = await run_report(notebooks, call, view, None, limit)
+async def _report(
+    notebooks: LiveNotebooks, call: Call, execution: Execution, view: ExecutionView, limit: int
+) -> Reply[ExecutionReport]:
+    path = NotebookPath(execution.checkpoint.document) if execution.checkpoint is not None else None
+    report = await run_report(notebooks, call, view, path, limit)
     return Reply({"message": how_it_went(view), **report.data}, report.content, report.failed)
 
 

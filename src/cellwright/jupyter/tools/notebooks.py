@@ -124,8 +124,6 @@ async def modify_nb_cells(
         rewritten = notebook.resolve([change.range for change in changes if change.source is not None])
         lost = _lost_by_type(notebook, changes)
         ids = notebook.replace(changes, author=author_of(call))
-        if should_run:
-            notebook.own_ids(rewritten, author=author_of(call))
         return ids, [notebook.id_at(index) for index in rewritten], lost
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):

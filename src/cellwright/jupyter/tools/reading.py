@@ -195,9 +195,9 @@ async def _page_of(
             break
         cells.append(shaped_cell)
         if cell.head.revision != now.revisions[index] and not cut_source(shaped_cell):
-            seen[cell.id] = cell.head.revision
+            seen[now.keys[index]] = cell.head.revision
         pictures += cell_pictures
-    whole = [now.ids[index] for index, cell in zip(indexes, cells, strict=False) if not cut_source(cell)]
+    whole = [now.keys[index] for index, cell in zip(indexes, cells, strict=False) if not cut_source(cell)]
     return _Page(cells, pictures, indexes[len(cells) :], document.live, sight.show(now, whole, seen))
 
 

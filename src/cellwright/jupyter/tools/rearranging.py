@@ -132,7 +132,7 @@ async def split_join_nb_cells(
             # The lines are those of the text that the caller saw.
             sight.check_unchanged(notebook, cells, expect)
             return split(notebook, ranges_now, lines, expect=exactly(expect), author=author), []
-        all_known = sight.known(notebook).issuperset(notebook.id_at(cell.index) for cell in cells)
+        all_known = sight.known(notebook).issuperset(notebook.sight().keys[cell.index] for cell in cells)
         cell_id, removed_ids = join(notebook, ranges_now, expect=exactly(expect), author=author)
         known.update([cell_id] if all_known else ())
         return [cell_id], removed_ids

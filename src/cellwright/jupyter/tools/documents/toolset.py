@@ -16,7 +16,7 @@ from cellwright.jupyter.notebooks.meaning import ANY
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.notebookjson import notebook_json, with_ids
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.changes import text_diff, with_diff
+from cellwright.jupyter.tools.changes import with_diff
 from cellwright.jupyter.tools.common import EditAcknowledgement, EditOutcome, acknowledgement, author_of, off_the_loop
 from cellwright.jupyter.tools.documents.common import (
     BESIDES_TOKENS,
@@ -41,6 +41,7 @@ from cellwright.jupyter.tools.documents.files import (
 )
 from cellwright.jupyter.tools.documents.info import get_document_info
 from cellwright.jupyter.tools.documents.shown import SeenText
+from cellwright.notebook.shortdiff import text_diff
 
 Position = Annotated[int, Field(ge=0, description="counts Unicode characters, from 0")]
 Length = Annotated[int, Field(ge=0)]
