@@ -4,13 +4,18 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from cellwright.core.errors import CellwrightError
 
 JsonObject = dict[str, Any]
 UNTITLED = "Untitled"
 """The title of a notebook that has none."""
+
+FormatName = Literal["srcmd", "ipynb", "md", "json", "html"]
+"""The formats of `notebook.formats`."""
+ReadableFormat = Literal["srcmd", "ipynb", "md", "json"]
+"""Those from which a notebook can be read again."""
 
 
 class InvalidFormat(CellwrightError):

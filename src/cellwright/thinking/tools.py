@@ -6,7 +6,7 @@ from pydantic import Field
 
 from cellwright.core.toolset import DataAsText, Image, Reply, Toolset, read, run, write
 from cellwright.core.types import Call
-from cellwright.notebook.model import Cell, Kind, language_named
+from cellwright.notebook.model import Cell, Kind, ReadableFormat, language_named
 from cellwright.notebook.run import CellOutcome
 from cellwright.thinking.answers import (
     CellDeletion,
@@ -148,7 +148,7 @@ async def notebook_export(
     thinking: Thinking,
     call: Call,
     notebook_id: NotebookId,
-    format: Literal["srcmd", "json", "ipynb", "md"] = "srcmd",  # noqa: A002 - the contract's name
+    format: ReadableFormat = "srcmd",  # noqa: A002 - the contract's name
 ) -> NotebookText:
     """The notebook as a file's text; `losses` says what the format cannot hold. contentUri has all of a long one."""
     notebook, text = await thinking.text(call, notebook_id, format)
@@ -169,7 +169,7 @@ async def notebook_import(
     thinking: Thinking,
     call: Call,
     content: str,
-    format: Literal["srcmd", "json", "ipynb", "md"] = "srcmd",  # noqa: A002
+    format: ReadableFormat = "srcmd",  # noqa: A002
     session: Session = None,
 ) -> ImportedNotebook:
     """A new notebook from a file's text."""

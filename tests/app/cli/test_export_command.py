@@ -5,13 +5,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from cellwright.app.cli.main import FORMATS, main
 from cellwright.notebook.formats import md
 from cellwright.notebook.formats import registry as formats
+from cellwright.notebook.model import FormatName, ReadableFormat
 from jupyter_support import write_notebook
 from requirements import requirement
 from support import clean_environ
@@ -40,7 +41,8 @@ def state(tmp_path: Path) -> list[str]:
 @requirement("exchange:command")
 def test_a_file_becomes_every_format(notebook: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert tuple(formats.FORMATS) == ("srcmd", "ipynb", "json", "md", "html")
-    assert set(FORMATS) == set(formats.FORMATS)
+    assert set(FORMATS) == set(formats.FORMATS) == set(get_args(FormatName))
+    assert set(get_args(ReadableFormat)) == set(formats.FORMATS) - {"html"}
     for name in FORMATS:
         assert main(["export", str(notebook), "--to", name]) == 0
         done = capsys.readouterr()

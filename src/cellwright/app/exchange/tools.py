@@ -5,7 +5,7 @@ They are two because a token's scope follows from a tool's effect: with a token 
 
 import asyncio
 import json
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -19,7 +19,7 @@ from cellwright.core.toolset import read as reading
 from cellwright.core.toolset import write as writing
 from cellwright.core.types import Call
 from cellwright.notebook.formats.files import format_within, not_in_notebook
-from cellwright.notebook.model import Notebook, revision_of
+from cellwright.notebook.model import FormatName, Notebook, revision_of
 from cellwright.thinking.outputs import Cleaner
 
 DEFAULT_PAGE = 4_000
@@ -28,7 +28,6 @@ BESIDES = 2_000
 SPARE = 100
 LONGEST_TITLE = 200
 
-Format = Literal["srcmd", "ipynb", "md", "json", "html"]
 Source = Annotated[
     str, Field(description="path of a notebook or .md/.src.md/.json file, scratchpad://ID, notebook://ID")
 ]
@@ -38,7 +37,7 @@ class ExportAbout(TypedDict):
     """What every page of a notebook's text says about the notebook."""
 
     source: str
-    format: Format
+    format: FormatName
     mimeType: str
     title: str
     cells: int
@@ -67,7 +66,7 @@ async def export_notebook(
     exchange: Exchange,
     call: Call,
     source: Source,
-    to: Format = "srcmd",
+    to: FormatName = "srcmd",
     offset: Annotated[int, Field(ge=0, description="go on at `next` of the page before")] = 0,
     max_tokens: Annotated[int, Field(ge=100, le=MAX_TOKENS - BESIDES)] = DEFAULT_PAGE,
 ) -> Reply[ExportPage]:
@@ -104,7 +103,7 @@ async def import_notebook(
     ],
     source: Annotated[str | None, Field(description="what export_notebook takes")] = None,
     content: Annotated[str | None, Field(description="or the text of a notebook file")] = None,
-    format: Annotated[Format | None, Field(description="of content or file, if it does not show")] = None,  # noqa: A002 - as the tools of the parts call it
+    format: Annotated[FormatName | None, Field(description="of content or file, if it does not show")] = None,  # noqa: A002 - as the tools of the parts call it
     overwrite: bool = False,
 ) -> ImportedThing:
     """Write a notebook, pad, thinking notebook or text to a place, as that place keeps it. `losses` says what it cannot hold."""

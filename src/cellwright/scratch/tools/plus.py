@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.toolset import Toolset, read, write
 from cellwright.core.types import Call
+from cellwright.notebook.model import ReadableFormat
 from cellwright.scratch.conversion import drafts_of, not_in_a_notebook, notebook_of
 from cellwright.scratch.history import ChangeSubject, PadVersion, SchemaName
 from cellwright.scratch.model import failure
@@ -18,7 +19,6 @@ from cellwright.scratch.tools.noting import basis_of, note_cells
 from cellwright.scratch.tools.pages import fitting
 
 LISTED_TOKENS = 3_000
-Format = Literal["ipynb", "srcmd", "md", "json"]
 
 
 async def scratch_insert_cell(
@@ -113,7 +113,7 @@ class PadFile(TypedDict):
     """A pad as the text of a notebook file."""
 
     ok: Literal[True]
-    format: Format
+    format: ReadableFormat
     content: str
     losses: list[str]
     uri: str
@@ -123,7 +123,7 @@ async def scratch_export(
     pads: Pads,
     call: Call,
     scratch_id: PadId,
-    format: Format,  # noqa: A002 - the contract's name
+    format: ReadableFormat,  # noqa: A002 - the contract's name
 ) -> PadFile:
     """A pad as a notebook file; `losses` says what the format cannot hold."""
     view = await pads.read(call.principal.id, scratch_id)
@@ -143,7 +143,7 @@ async def scratch_import(
     pads: Pads,
     call: Call,
     content: str,
-    format: Format,  # noqa: A002
+    format: ReadableFormat,  # noqa: A002
     scratch_id: PadId | None = None,
     expect: Expected = None,
 ) -> ImportedPad:
