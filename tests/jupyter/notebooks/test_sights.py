@@ -9,7 +9,7 @@ from cellwright.jupyter.model import NewCell
 from cellwright.jupyter.notebooks import sights as module
 from cellwright.jupyter.notebooks.meaning import CallersSight
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
-from cellwright.jupyter.notebooks.sights import ForgottenView, Sight, Sights, View
+from cellwright.jupyter.notebooks.sights import ForgottenView, Order, Sight, Sights, View
 from cellwright.jupyter.tools.documents import shown as texts
 from cellwright.jupyter.tools.documents.shown import ShownTexts
 from cellwright.notebook.addressing import at
@@ -21,7 +21,7 @@ def call(name: str = "ada", connection: str | None = None) -> Call:
 
 
 def a_sight(*ids: str) -> View:
-    return View.of(Sight(ids, tuple("r" for _ in ids), tuple(None for _ in ids)), {})
+    return View.of(Sight(Order(ids), tuple("r" for _ in ids), tuple(None for _ in ids)), {})
 
 
 @requirement("sight:forgotten", "sight:two-agents")
@@ -118,14 +118,14 @@ def test_whose_last_view_is_forgotten_can_read_and_has_seen_only_that(monkeypatc
 
 @requirement("sight:merge:cells")
 def test_cells_that_share_an_id_are_told_apart_by_their_order() -> None:
-    before = Sight(("a", "x", "x", ""), ("1", "2", "3", "4"), (None,) * 4)
+    before = Sight(Order(("a", "x", "x", "")), ("1", "2", "3", "4"), (None,) * 4)
     assert len(set(before.keys)) == 4
     assert before.keys[0] == "a"
     assert before.position_of("x") is None
-    now = Sight(("x", "x", "a", ""), ("2", "changed", "1", "4"), (None,) * 4)
+    now = Sight(Order(("x", "x", "a", "")), ("2", "changed", "1", "4"), (None,) * 4)
     assert View.of(before, {}).unseen_in(now, ()) == {before.keys[2]: "3"}
     # With one more or less of them it is not known which is which: those whose text is known are known.
-    fewer = Sight(("a", "x", ""), ("1", "changed", "4"), (None,) * 3)
+    fewer = Sight(Order(("a", "x", "")), ("1", "changed", "4"), (None,) * 3)
     assert View.of(before, {}).unseen_in(fewer, ()) == {"x": module.NOT_SHOWN}
 
 

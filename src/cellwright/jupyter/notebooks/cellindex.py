@@ -13,7 +13,7 @@ from cellwright.jupyter.documents.updates import MAX_DEPTH, nested_too_deeply
 from cellwright.jupyter.model import CellHead
 from cellwright.jupyter.notebooks.cells import head_of, id_of
 from cellwright.jupyter.notebooks.outline import OutlineEntry, entry_of
-from cellwright.jupyter.notebooks.sights import Sight
+from cellwright.jupyter.notebooks.sights import Order, Sight, Since, fingerprint
 from cellwright.notebook.addressing import execution_count_in, no_such_cell, only_cell_showing
 
 OWN_NOTES = "cellwright"
@@ -50,6 +50,9 @@ class CellIndex:
         self._revisions: list[str] = []
         self._counts: list[int | None] = []
         self._sight: Sight | None = None
+        self._order: Order | None = None
+        self._latest: tuple[Sight, set[int]] | None = None
+        """The last sight since which the order is the same, and the indexes of the cells that changed since."""
         self.unread_count = 0
         """How many cells have not been read in their present state."""
         self._entries: list[OutlineEntry | None] = []
@@ -132,12 +135,35 @@ class CellIndex:
         if self.unread_count:
             self.heads()
         if self._sight is None:
-            self._sight = Sight(tuple(self._ids), tuple(self._revisions), tuple(self._counts))
+            self._sight = self._new_sight()
+            self._latest = (self._sight, set())
         return self._sight
+
+    def _new_sight(self) -> Sight:
+        revisions, counts = tuple(self._revisions), tuple(self._counts)
+        if self._latest is None:
+            return Sight(self.order, revisions, counts)
+        before, changed = self._latest
+        grown = sum(
+            fingerprint(self._ids[index], revisions[index], counts[index])
+            - fingerprint(self._ids[index], before.revisions[index], before.counts[index])
+            for index in changed
+        )
+        since = Since(before.token, frozenset(changed), before.fingerprint + grown)
+        return Sight(self.order, revisions, counts, since=since)
+
+    @property
+    def order(self) -> Order:
+        """The cells as they stand one after the other."""
+        if self._order is None:
+            self._order = Order(tuple(self._ids))
+        return self._order
 
     def _note(self, index: int, head: CellHead) -> None:
         self._revisions[index] = head.revision
         self._counts[index] = head.execution_count
+        if self._latest is not None:
+            self._latest[1].add(index)
 
     def entry(self, index: int) -> OutlineEntry:
         """The cell's entry in an outline, made once for each state of the cell."""
@@ -158,7 +184,9 @@ class CellIndex:
         self._look_again()
         if self.unread_count:
             with self._doc.transaction():
-                for index in range(len(self._ids)):
+                index = -1
+                while self.unread_count:
+                    index = self._heads.index(None, index + 1)
                     self.head(index)
         return cast("list[CellHead]", self._heads.copy())
 
@@ -222,6 +250,7 @@ class CellIndex:
             if not path and isinstance(event, ArrayEvent):
                 touched |= self._reorder(cast("list[dict[str, Any]]", event.delta))
                 order = True
+                self._order = self._latest = None
             elif path and isinstance(path[0], int) and path[0] < len(self._ids):
                 index = path[0]
                 self.unread_count += self._heads[index] is not None
@@ -230,6 +259,7 @@ class CellIndex:
                     touched.add(self._ids[index])
                     self._gone(self._ids[index : index + 1])
                     self._ids[index] = id_of(self._shared[index])
+                    self._order = self._latest = None
                     self._count_of[self._ids[index]] += 1
                 touched.add(self._ids[index])
         self._tell(CellsChanged(frozenset(touched), order, ours=not came_from_others(transaction)))

@@ -9,7 +9,7 @@ from cellwright.core.text.counting import counted
 from cellwright.core.types import Call
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
-from cellwright.jupyter.notebooks.sights import ForgottenView, Sight, Sights, View
+from cellwright.jupyter.notebooks.sights import ForgottenView, Order, Sight, Sights, View
 from cellwright.notebook.addressing import CellRange, at, insert_position, resolve_each
 from cellwright.notebook.merging import certainly_in_order
 
@@ -19,7 +19,7 @@ Expected = dict[str, str] | Literal["any"] | None
 """The revisions that cells must have, by cell id."""
 LINES_AROUND = 3
 MOST_NAMED = 20
-NOTHING_SHOWN = View.of(Sight((), (), ()), {})
+NOTHING_SHOWN = View.of(Sight(Order(()), (), ()), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class CallersSight:
     def keep(self, notebook: LiveNotebook) -> str:
         """The view after a call that showed no cells: with new execution counts, but never with another order."""
         shown = self._shown
-        if shown is None or shown is NOTHING_SHOWN or shown.sight.ids == notebook.sight().ids:
+        if shown is None or shown is NOTHING_SHOWN or shown.sight.has_order_of(notebook.sight()):
             return self.show(notebook)
         return shown.name
 
@@ -191,7 +191,7 @@ class CallersSight:
     def check_nothing_changed(self, notebook: LiveNotebook, expect: str | None) -> None:
         """Raise Conflict if anything that is written in the notebook changed after it was shown: before all of it is replaced."""
         view, now = self._view, notebook.sight()
-        if expect == ANY or view is None or (view.sight.ids == now.ids and not view.unseen_in(now, ())):
+        if expect == ANY or view is None or (view.sight.has_order_of(now) and not view.unseen_in(now, ())):
             return
         unseen = view.unseen_in(now, ())
         places = [index for index, key in enumerate(now.keys) if key in unseen or key not in view.sight.positions]
@@ -204,7 +204,7 @@ class CallersSight:
     def check_unmoved(self, notebook: LiveNotebook, cells: Sequence[MeantCell], expect: Expected) -> None:
         """Raise Conflict if somebody moved one of these cells after it was shown."""
         sight = self._view.sight if self._view is not None else None
-        if expect == ANY or sight is None or sight.ids == notebook.sight().ids:
+        if expect == ANY or sight is None or sight.has_order_of(notebook.sight()):
             return
         unmoved = certainly_in_order(sight.ids, notebook.ids)
         for cell in cells:
@@ -264,7 +264,7 @@ def _index_now(notebook: LiveNotebook, sight: Sight, position: int) -> int | Non
     if index is not None:
         return index
     # Files of older formats keep no ids, so the same cells have others after the file was opened again.
-    same = sight.ids == now.ids or (not notebook.ids_are_stable and sight.revisions == now.revisions)
+    same = sight.has_order_of(now) or (not notebook.ids_are_stable and sight.revisions == now.revisions)
     return position if same else None
 
 

@@ -59,7 +59,7 @@ class ReadableNotebook:
 
     @property
     def ids(self) -> Sequence[str]:
-        return tuple(self._index.ids)
+        return self._index.order.ids
 
     @property
     def format(self) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 import secrets
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import eq
@@ -21,6 +21,7 @@ REMEMBERED_VIEWS = 2_000
 REMEMBERED_OF_A_NOTEBOOK = 64
 """Views of one notebook that are remembered for one principal, besides the last of each connection."""
 REMEMBERED_CONNECTIONS = 256
+COMPARED_AT_ONCE = 256
 REMEMBERED_NOTEBOOKS = 10_000
 """Notebooks, each counted once for every principal, of which it is remembered that something was shown."""
 
@@ -38,18 +39,20 @@ def _word(number: int) -> str:
     return "".join(letters)
 
 
+def fingerprint(cell_id: str, revision: str, count: int | None) -> int:
+    """What a cell adds to the fingerprint of its notebook."""
+    return hash((cell_id, revision, count))
+
+
 @dataclass(frozen=True)
-class Sight:
-    """A notebook at one moment: its cells in order, with the revision and the execution count of each."""
+class Order:
+    """The cells of a notebook, one after the other. Sights between which no cell came, went or moved share one."""
 
     ids: tuple[str, ...]
-    revisions: tuple[str, ...]
-    counts: tuple[int | None, ...]
 
     @cached_property
-    def name(self) -> str:
-        """A word that is the same for the same notebook, as long as this process lives."""
-        return _word(abs(hash((self.ids, self.revisions, self.counts))))
+    def fingerprint(self) -> int:
+        return hash(self.ids)
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -70,6 +73,58 @@ class Sight:
     def positions(self) -> Mapping[str, int]:
         """Where each cell was, by its key. An id that several cells have is none."""
         return {key: index for index, key in enumerate(self.keys)}
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """How a sight differs from an earlier one with the same order: few cells do, and the others need not be looked at."""
+
+    token: object
+    """Of the earlier one, which itself may be forgotten."""
+    changed: frozenset[int]
+    """The indexes of the cells whose text or count may be another."""
+    fingerprint: int
+    """Of the later one."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A notebook at one moment: its cells in order, with the revision and the execution count of each."""
+
+    order: Order
+    revisions: tuple[str, ...]
+    counts: tuple[int | None, ...]
+    token: object = field(default_factory=object, compare=False, repr=False)
+    since: "Since | None" = field(default=None, compare=False, repr=False)
+    """How it differs from the one before it, if that is known."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return self.order.ids
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return self.order.keys
+
+    @property
+    def positions(self) -> Mapping[str, int]:
+        return self.order.positions
+
+    @cached_property
+    def name(self) -> str:
+        """A word that is the same for the same notebook, as long as this process lives."""
+        return _word(abs(hash((self.order.fingerprint, self.fingerprint))))
+
+    @cached_property
+    def fingerprint(self) -> int:
+        """A number that is the same for the same texts and counts."""
+        if self.since is not None:
+            return self.since.fingerprint
+        return sum(map(fingerprint, self.ids, self.revisions, self.counts))
+
+    def has_order_of(self, other: "Sight") -> bool:
+        """Whether the other has the same cells in the same order."""
+        return self.order is other.order or self.order.ids == other.order.ids
 
     def position_of(self, name: str) -> int | None:
         """Where the cell with this id was, or the one that showed [12]; None if it was not there."""
@@ -114,7 +169,7 @@ class View:
         if now is not self.sight:
             for key in _changed(self.sight, now):
                 unseen.setdefault(key, self.sight.revisions[self.sight.positions[key]])
-        if now.ids != self.sight.ids:
+        if not now.has_order_of(self.sight):
             known = {*self.sight.revisions}.difference(
                 self.sight.revisions[self.sight.positions[key]] for key in self.unseen
             )
@@ -126,15 +181,26 @@ class View:
 
 
 def _changed(before: Sight, now: Sight) -> Iterator[str]:
-    """Cells that are in both, with another revision."""
-    if before.ids == now.ids:
-        pairs = zip(before.keys, map(eq, before.revisions, now.revisions), strict=True)
-        yield from (key for key, same in pairs if not same)
+    """The keys of cells that are in both, with another revision."""
+    if now.since is not None and now.since.token is before.token:
+        changed = now.since.changed
+        yield from (now.keys[index] for index in changed if now.revisions[index] != before.revisions[index])
+        return
+    if before.has_order_of(now):
+        yield from (now.keys[index] for index in _differing(before.revisions, now.revisions))
         return
     for key, position in before.positions.items():
         now_at = now.positions.get(key)
         if now_at is not None and now.revisions[now_at] != before.revisions[position]:
             yield key
+
+
+def _differing(before: Sequence[str], now: Sequence[str]) -> Iterator[int]:
+    """Where two lists of the same length differ. Mostly in very few places, so that they are compared in pieces."""
+    for start in range(0, len(before), COMPARED_AT_ONCE):
+        piece, now_piece = before[start : start + COMPARED_AT_ONCE], now[start : start + COMPARED_AT_ONCE]
+        if piece != now_piece:
+            yield from (start + index for index, same in enumerate(map(eq, piece, now_piece)) if not same)
 
 
 class ForgottenView(NotFound):

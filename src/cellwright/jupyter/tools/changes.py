@@ -1,6 +1,6 @@
 """What an edit did to a notebook, in a few lines: every edit answers with it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from cellwright.core.text.counting import counted
@@ -23,24 +23,33 @@ def with_diff(edit: Callable[[LiveNotebook], T]) -> Callable[[LiveNotebook], tup
     def edit_and_compare(view: LiveNotebook) -> tuple[T, str, Sight]:
         touched: set[str] = set()
         stop = view.on_change(lambda change: touched.update(change.cells))
-        ids_before, heads_before = view.ids, view.heads()
+        then, heads_then = view.sight(), view.heads()
         try:
             result = edit(view)
         finally:
             stop()
-        before = {cell_id: (index, heads_before[index]) for cell_id, index in _places(ids_before, touched)}
-        after = {cell_id: (index, view.head(index)) for cell_id, index in _places(view.ids, touched)}
-        return result, short_diff(_lines(before, after)), view.sight()
+        now = view.sight()
+        places = _places(now, touched)
+        places_then = places if now.order is then.order else _places(then, touched)
+        before = {cell_id: (index, heads_then[index]) for cell_id, index in places_then}
+        after = {cell_id: (index, view.head(index)) for cell_id, index in places}
+        return result, short_diff(_lines(before, after)), now
 
     return edit_and_compare
 
 
-def _places(ids: Sequence[str], touched: set[str]) -> list[tuple[str, int]]:
+def _places(sight: Sight, touched: set[str]) -> list[tuple[str, int]]:
     """The touched cells that are among these, with their indexes, in order."""
     if len(touched) > FEW:
-        return [(cell_id, index) for index, cell_id in enumerate(ids) if cell_id in touched]
-    # Looking for each is faster than looking at all of a large notebook's ids.
-    return sorted(((cell_id, ids.index(cell_id)) for cell_id in touched if cell_id in ids), key=lambda place: place[1])
+        return [(cell_id, index) for index, cell_id in enumerate(sight.ids) if cell_id in touched]
+    places: list[tuple[str, int]] = []
+    for cell_id in touched:
+        if cell_id in sight.positions:
+            places.append((cell_id, sight.positions[cell_id]))
+        elif cell_id in sight.ids:
+            # Several cells have this id.
+            places.append((cell_id, sight.ids.index(cell_id)))
+    return sorted(places, key=lambda place: place[1])
 
 
 def _lines(before: dict[str, tuple[int, CellHead]], after: dict[str, tuple[int, CellHead]]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from cellwright.core.text.counting import counted
 from cellwright.core.types import Call
 from cellwright.jupyter.files.creating import make_folders
 from cellwright.jupyter.files.paths import NotebookPath, folder_path
-from cellwright.jupyter.notebooks.sights import Sight
+from cellwright.jupyter.notebooks.sights import Order, Sight
 from cellwright.jupyter.service import LiveNotebooks
 from cellwright.jupyter.tools.common import CellWhereabouts, Insertion
 from cellwright.notebook.model import revision_of
@@ -53,7 +53,7 @@ async def create_nb(
         for index, cell in enumerate(content["cells"])
     ]
     ids, revisions = [cell["id"] for cell in where], [str(cell["revision"]) for cell in where]
-    sight = Sight(tuple(ids), tuple(revisions), (None,) * len(ids))
+    sight = Sight(Order(tuple(ids)), tuple(revisions), (None,) * len(ids))
     return {
         "message": f"Created {notebook_path} with {counted(len(where), 'cell')}",
         "path": notebook_path.text,

@@ -182,13 +182,13 @@ async def _page_of(
     tokens_left = PAGE_TOKENS
     for index in indexes:
         cell = await read_cell(view, index)
-        if view.sight().ids != now.ids:
+        if not view.sight().has_order_of(now):
             return None
         size = len(cell.source) + weight(cell.outputs)
         room = most_pictures - len(pictures)
         fitted = await notebooks.pictures.in_outputs(cell.outputs, room, call.principal.id)
         shaped_cell, cell_pictures = await off_the_loop(size, shape, cell, fitted, room)
-        if view.sight().ids != now.ids:
+        if not view.sight().has_order_of(now):
             return None
         tokens_left -= estimate_tokens(compact(shaped_cell))
         if tokens_left < 0 and cells:

@@ -18,7 +18,7 @@ from cellwright.jupyter.files.paths import NotebookPath, folder_path
 from cellwright.jupyter.files.stored import stored_notebook
 from cellwright.jupyter.model import FileInfo, FileListing, JsonObject
 from cellwright.jupyter.notebooks.reading import ReadableNotebook
-from cellwright.jupyter.notebooks.sights import Sight
+from cellwright.jupyter.notebooks.sights import Order, Sight
 from cellwright.jupyter.notebooks.whole import read_cell
 from cellwright.jupyter.service import Connected, LiveNotebooks
 from cellwright.jupyter.tools.common import ListAge, how_old
@@ -157,7 +157,7 @@ def _hits_in_file(
     hits = _hits(path, cells, search, limit)
     counts = tuple(count_of(cell.get("execution_count")) for cell in content.get("cells") or ())
     ids, revisions = tuple(cell[0] for cell in cells), tuple(revision_of(cell[1]) for cell in cells) if hits else ()
-    return hits, Sight(ids, revisions, counts)
+    return hits, Sight(Order(ids), revisions, counts)
 
 
 async def _live_cells(view: ReadableNotebook) -> tuple[list[CellText], Sight]:
@@ -173,7 +173,7 @@ async def _live_cells(view: ReadableNotebook) -> tuple[list[CellText], Sight]:
             cells.append((cell.id, cell.source, cell.outputs))
             if len(cells) % CELLS_AT_ONCE == 0:
                 await asyncio.sleep(0)
-        if view.sight().ids == sight.ids:
+        if view.sight().has_order_of(sight):
             return cells, sight
     raise moving_while_read(view.name)
 
