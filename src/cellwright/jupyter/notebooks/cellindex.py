@@ -1,7 +1,8 @@
 """The cells of a shared notebook in order, kept up to date from its events, so that a lookup costs nothing."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -49,6 +50,8 @@ class CellIndex:
         self._heads: list[CellHead | None] = []
         self._revisions: list[str] = []
         self._counts: list[int | None] = []
+        self._counts_shown: tuple[int | None, ...] | None = None
+        """The counts of the last sight, which an edit of a text does not change."""
         self._sight: Sight | None = None
         self._order: Order | None = None
         self._latest: tuple[Sight, set[int]] | None = None
@@ -59,6 +62,7 @@ class CellIndex:
         self._count_of: Counter[str] = Counter()
         self._last_seen_at: dict[str, int] = {}
         self._listeners: list[Callable[[CellsChanged], None]] = []
+        self._replaced: dict[str, CellHead] | None = None
         self._heard = self._doubtful = self._deaf = False
         self._reload()
         other_maps = (doc.get("meta", type=Map), doc.get("state", type=Map), doc.get(OWN_NOTES, type=Map))
@@ -140,7 +144,9 @@ class CellIndex:
         return self._sight
 
     def _new_sight(self) -> Sight:
-        revisions, counts = tuple(self._revisions), tuple(self._counts)
+        if self._counts_shown is None:
+            self._counts_shown = tuple(self._counts)
+        revisions, counts = tuple(self._revisions), self._counts_shown
         if self._latest is None:
             return Sight(self.order, revisions, counts)
         before, changed = self._latest
@@ -161,7 +167,8 @@ class CellIndex:
 
     def _note(self, index: int, head: CellHead) -> None:
         self._revisions[index] = head.revision
-        self._counts[index] = head.execution_count
+        if self._counts[index] != head.execution_count:
+            self._counts[index], self._counts_shown = head.execution_count, None
         if self._latest is not None:
             self._latest[1].add(index)
 
@@ -189,6 +196,24 @@ class CellIndex:
                     index = self._heads.index(None, index + 1)
                     self.head(index)
         return cast("list[CellHead]", self._heads.copy())
+
+    @contextmanager
+    def replaced(self) -> Generator[Mapping[str, CellHead]]:
+        """By id, the cells that change or go meanwhile, as they were before that."""
+        self.sight()
+        self._replaced = replaced = {}
+        try:
+            yield replaced
+        finally:
+            self._replaced = None
+
+    def _note_replaced(self, indexes: Iterable[int]) -> None:
+        if self._replaced is None:
+            return
+        for index in indexes:
+            head = self._heads[index]
+            if head is not None:
+                self._replaced.setdefault(self._ids[index], head)
 
     def on_change(self, listener: Callable[[CellsChanged], None]) -> Callable[[], None]:
         """Call `listener` after every transaction that touched cells, until the returned function is called."""
@@ -224,6 +249,7 @@ class CellIndex:
             for index, old_head in enumerate(self._heads):
                 if old_head is not None:
                     # Also if it is equal: the outputs of its cell may have changed.
+                    self._note_replaced([index])
                     head = self._heads[index] = head_of(self._shared[index])
                     self._note(index, head)
                     self._sight = None
@@ -250,16 +276,17 @@ class CellIndex:
             if not path and isinstance(event, ArrayEvent):
                 touched |= self._reorder(cast("list[dict[str, Any]]", event.delta))
                 order = True
-                self._order = self._latest = None
+                self._order = self._latest = self._counts_shown = None
             elif path and isinstance(path[0], int) and path[0] < len(self._ids):
                 index = path[0]
+                self._note_replaced([index])
                 self.unread_count += self._heads[index] is not None
                 self._heads[index] = self._entries[index] = None
                 if len(path) == 1 and isinstance(event, MapEvent) and "id" in cast("dict[str, Any]", event.keys):
                     touched.add(self._ids[index])
                     self._gone(self._ids[index : index + 1])
                     self._ids[index] = id_of(self._shared[index])
-                    self._order = self._latest = None
+                    self._order = self._latest = self._counts_shown = None
                     self._count_of[self._ids[index]] += 1
                 touched.add(self._ids[index])
         self._tell(CellsChanged(frozenset(touched), order, ours=not came_from_others(transaction)))
@@ -273,6 +300,7 @@ class CellIndex:
                 position += step["retain"]
             elif "delete" in step:
                 end = position + step["delete"]
+                self._note_replaced(range(position, end))
                 touched.update(self._ids[position:end])
                 self._gone(self._ids[position:end])
                 del self._ids[position:end]

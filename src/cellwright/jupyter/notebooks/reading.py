@@ -2,7 +2,8 @@
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, cast
 
 from pycrdt import Array, Doc, Map, Text
@@ -119,6 +120,10 @@ class ReadableNotebook:
     def have_own_ids(self, indexes: Sequence[int]) -> bool:
         """Whether each of these cells has an id that no other has."""
         return all(self.id_at(index) and self.id_at(index) in self._index for index in indexes)
+
+    def replaced(self) -> AbstractContextManager[Mapping[str, CellHead]]:
+        """By id, the cells that change or go meanwhile, as they were before that."""
+        return self._index.replaced()
 
     def heads(self) -> list[CellHead]:
         """All cells in order, without outputs, for comparing them later."""

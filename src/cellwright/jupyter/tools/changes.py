@@ -23,15 +23,16 @@ def with_diff(edit: Callable[[LiveNotebook], T]) -> Callable[[LiveNotebook], tup
     def edit_and_compare(view: LiveNotebook) -> tuple[T, str, Sight]:
         touched: set[str] = set()
         stop = view.on_change(lambda change: touched.update(change.cells))
-        then, heads_then = view.sight(), view.heads()
+        then = view.sight()
         try:
-            result = edit(view)
+            with view.replaced() as replaced:
+                result = edit(view)
         finally:
             stop()
         now = view.sight()
         places = _places(now, touched)
         places_then = places if now.order is then.order else _places(then, touched)
-        before = {cell_id: (index, heads_then[index]) for cell_id, index in places_then}
+        before = {cell_id: (index, replaced[cell_id]) for cell_id, index in places_then if cell_id in replaced}
         after = {cell_id: (index, view.head(index)) for cell_id, index in places}
         return result, short_diff(_lines(before, after)), now
 
