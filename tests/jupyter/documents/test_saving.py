@@ -5,21 +5,24 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
-from pycrdt import Doc
+from pycrdt import Doc, Map
 
 from cellwright.core.errors import Conflict, NotFound
 from cellwright.core.types import Secret
-from cellwright.jupyter.documents import saving
+from cellwright.jupyter.documents import saving, writing
 from cellwright.jupyter.documents.open_document import OpenDocument
 from cellwright.jupyter.documents.presence import Collaborator
 from cellwright.jupyter.documents.rooms import Rooms
 from cellwright.jupyter.edits.lost import LostEdits, UnsavedEdits
 from cellwright.jupyter.edits.undo import undo
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
-from cellwright.jupyter.model import JsonObject, NewCell, RoomKind
+from cellwright.jupyter.model import FileInfo, FileKind, JsonObject, NewCell, RoomKind
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
 from cellwright.jupyter.remote.adapter import RemoteJupyter
 from cellwright.jupyter.server.address import JupyterAddress
@@ -284,3 +287,35 @@ def notebook_of(cells: int) -> LiveNotebook:
     ]
     notebook.fill({"cells": content, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
     return notebook
+
+
+class _FileBeingWritten:
+    """A file that is looked at when its server has written half of it: the moment cannot be met with a real one."""
+
+    def __init__(self, doc: Doc[Any]) -> None:
+        self._state: Map[Any] = doc.get("state", type=Map)
+        self._sizes = iter([10, 50, 100, 100, 100])
+        self.looked = 0
+
+    async def stat(self, path: DocPath, *, with_hash: bool = False) -> FileInfo:
+        del with_hash
+        self.looked += 1
+        size = next(self._sizes)
+        if size == 50:
+            asyncio.get_running_loop().call_later(0.05, self._state.update, {"hash": "new"})
+        written = datetime.fromtimestamp(size, UTC)
+        return FileInfo(path.text, FileKind.NOTEBOOK, written, written, size)
+
+
+@requirement("saving:foreign:merged")
+async def test_a_file_that_was_looked_at_while_it_was_written_is_not_waited_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writing, "LOAD_SECONDS", 3_600)
+    doc: Doc[Any] = Doc()
+    room = SimpleNamespace(doc=doc, size=writing.SMALL_BYTES, acknowledged=1, is_open=True, answers_saves=True)
+    file = _FileBeingWritten(doc)
+    writes = writing.FileWrites(cast("Any", room), cast("Any", file), DocPath("n.ipynb"))
+    async with asyncio.timeout(60):
+        assert [(await writes.look()).size for _ in range(3)] == [10, 100, 100]
+    assert file.looked == 4

@@ -136,6 +136,9 @@ class FileWrites:
         if writes + loads == seen[1] or await self._is_foreign():
             # Either another program wrote it, and the server is about to load that; or the server did, and is about to say so.
             await self._until(lambda: (self.writes, self.loads) != (writes, loads), LOAD_SECONDS)
+            if (self.writes, self.loads) != (writes, loads):
+                # The file was looked at while it was being written.
+                info = await self._documents.stat(self._path)
             self._seen = (info, self.writes + self.loads)
         return info
 
