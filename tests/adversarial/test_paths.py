@@ -16,7 +16,7 @@ import pytest
 from cellwright.core.errors import NotFound
 from cellwright.jupyter.files.on_disk import describe_all, walk_local
 from cellwright.jupyter.files.paths import DocPath
-from jupyter_support import JupyterProcess, JupyterServer, write_notebook
+from jupyter_support import JupyterProcess, JupyterServer, eventually, write_notebook
 from kernel_support import rest
 from notebook_agent import Agent, agent_of
 from requirements import requirement
@@ -297,10 +297,15 @@ async def test_no_name_ends_the_path_of_the_request_to_jupyter(
     path = f"{nb_folder}/{name}.ipynb"
     async with agent() as do:
         assert (await do.error("read_nb_cells", path=path))["code"] == "NOT_FOUND"
-    with log.open(encoding="utf-8", errors="replace") as file:
-        file.seek(before)
-        asked = {line.split(" GET ")[1].split(" ")[0] for line in file if " 404 GET " in line}
-    assert asked == {f"/api/contents/{quote(path)}?content=0"}
+
+    def asked() -> set[str]:
+        with log.open(encoding="utf-8", errors="replace") as file:
+            file.seek(before)
+            return {line.split(" GET ")[1].split(" ")[0] for line in file if " 404 GET " in line}
+
+    # Jupyter logs a request after it has answered it.
+    await eventually(lambda: bool(asked()), "the line of the request")
+    assert asked() == {f"/api/contents/{quote(path)}?content=0"}
 
 
 @requirement("adversarial:P8")

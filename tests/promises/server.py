@@ -59,6 +59,7 @@ PROMISES = {
     "telemetry:off": "OpenTelemetry costs nothing unless --otel asks for it.",
     "http:no-delay": "Answers over HTTP are sent at once, not held back by Nagle's algorithm.",
     "http:one-piece": "An answer over HTTP leaves in one piece, so that who waits for it is woken once.",
+    "http:session-end": "A message that arrives while its client ends the session is no crash.",
     "http:half-closed": "Who has closed their sending side still gets the whole answer.",
     "http:health": "/health is open and /metrics needs a token.",
     "log:one-line": "A log event is one line of keys, whatever the values hold.",

@@ -4,8 +4,9 @@ import asyncio
 import json
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
+from unittest.mock import AsyncMock, MagicMock
 
+import anyio
 import httpx2
 import pytest
 from starlette.types import Receive
@@ -197,3 +198,14 @@ async def test_only_a_call_that_may_take_long_is_streamed_or_a_task(
     assert taken == [expected]
     known = {one.name: one for toolset in catalogue.toolsets for one in toolset.tools}.get(tool)
     assert known is None or known.may_take_long(arguments) == (expected == "streamed")
+
+
+@requirement("http:session-end")
+async def test_a_message_that_meets_the_end_of_its_session_is_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The moment between the SDK's answer and its delivery to the session cannot be met with a real client.
+    session_manager = MagicMock()
+    session_manager.handle_request = AsyncMock(side_effect=anyio.ClosedResourceError)
+    monkeypatch.setattr(transport, "_manager", MagicMock(return_value=session_manager))
+    endpoint = transport.HttpEndpoint(MagicMock(), MagicMock(), 1_000_000)
+    await endpoint({"headers": [], PRINCIPAL_KEY: ANNE}, AsyncMock(), AsyncMock())
+    session_manager.handle_request.assert_awaited_once()

@@ -21,6 +21,7 @@ from starlette.types import Scope as AsgiScope
 from cellwright.app.http.messages import MODERN, excess_of
 from cellwright.app.http.receiving import replayed
 from cellwright.app.http.refusal import REFUSED
+from cellwright.app.log import log_event
 from cellwright.app.protocol.server import CellwrightServer
 from cellwright.core.types import PRINCIPAL_KEY, Principal
 
@@ -63,7 +64,11 @@ class HttpEndpoint:
         authenticated_scope = {**scope, "user": AuthenticatedUser(access)}
         headers = dict(scope["headers"])
         if headers.get(b"mcp-protocol-version") != MODERN.encode():
-            await self._streaming.handle_request(authenticated_scope, receive, send)
+            try:
+                await self._streaming.handle_request(authenticated_scope, receive, send)
+            except anyio.ClosedResourceError:
+                # The client ended its session while its last message was taken. The message is answered by then.
+                log_event("session_ended_meanwhile", principal=principal.id)
             return
         body = (await receive()).get("body", b"")
         manager = self._plain if self._is_brief(headers, body) else self._streaming

@@ -141,7 +141,7 @@ class CallersSight:
             raise InvalidArgument(
                 f"{error.message}, as it was shown to you; by now it has {counted(notebook.cell_count, 'cell')}",
                 hint="The outline shows the last of them; read_nb_cells has them all",
-                details={"outline": _around(notebook, notebook.cell_count), "view": self.show(notebook)},
+                details=self._around(notebook, notebook.cell_count),
             ) from error
         return [[self._now(notebook, view, position) for position in positions] for positions in resolved]
 
@@ -213,7 +213,7 @@ class CallersSight:
                 raise Conflict(
                     f"somebody moved cell {cell_id}, or cells past it, after you saw it: it is at index {cell.index}; nothing was moved",
                     hint='Look where it is; expect: "any" moves it all the same',
-                    details={"outline": _around(notebook, cell.index), "view": self.show(notebook)},
+                    details=self._around(notebook, cell.index),
                 )
 
     def _now(self, notebook: LiveNotebook, view: View, position: int) -> MeantCell:
@@ -232,8 +232,14 @@ class CallersSight:
             f"cell {sight.ids[position] or '(without an id)'}, shown to you at index {position}, is no longer in "
             f"{self.path}; nothing was changed",
             hint="The outline shows what is there now; indexes count in it from now on",
-            details={"outline": _around(notebook, near), "view": self.show(notebook)},
+            details=self._around(notebook, near),
         )
+
+    def _around(self, notebook: LiveNotebook, index: int) -> dict[str, object]:
+        """The outline around a cell, which the caller is shown with a refusal."""
+        start, end = max(0, index - LINES_AROUND), min(notebook.cell_count, index + LINES_AROUND + 1)
+        view = self.show_outline(notebook, start, end)
+        return {"outline": notebook.outline_lines(range(start, end)), "view": view}
 
 
 class _ShownCells:
@@ -266,13 +272,6 @@ def _index_now(notebook: LiveNotebook, sight: Sight, position: int) -> int | Non
     # Files of older formats keep no ids, so the same cells have others after the file was opened again.
     same = sight.has_order_of(now) or (not notebook.ids_are_stable and sight.revisions == now.revisions)
     return position if same else None
-
-
-def _around(notebook: LiveNotebook, index: int) -> list[str]:
-    """The outline around a cell."""
-    return notebook.outline_lines(
-        range(max(0, index - LINES_AROUND), min(notebook.cell_count, index + LINES_AROUND + 1))
-    )
 
 
 def each_at(cells: Sequence[MeantCell]) -> list[CellRange]:
