@@ -8,6 +8,7 @@ import zlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,16 +174,17 @@ async def test_clients_that_show_views_are_told_of_the_notebook_view(ours: HttpS
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("declared", [[], [views_of(["text/html"])], [views_of(5)]], ids=["none", "other", "nonsense"])
 async def test_other_clients_see_nothing_of_views_and_get_the_same_results(
-    ours: HttpServer, jupyter: JupyterProcess, mode: str, declared: list[ClientExtension]
+    ours: HttpServer, jupyter: JupyterProcess, tmp_path: Path, mode: str, declared: list[ClientExtension]
 ) -> None:
     drawn = display(image__png=png(4, 4, (9, 9, 9)), text__plain="a picture")
-    write_notebook(jupyter.root, "same.ipynb", [], cells=[text_cell("m0", "# Same"), code_cell("c0", "x", drawn)])
+    path = f"{tmp_path.name}.ipynb"
+    write_notebook(jupyter.root, path, [], cells=[text_cell("m0", "# Same"), code_cell("c0", "x", drawn)])
     async with (
         http_client(ours, mode, extensions=[SHOWS_VIEWS]) as shows,
         http_client(ours, mode, extensions=declared) as plain,
     ):
         assert [tool.name for tool in (await plain.list_tools()).tools if tool.meta] == []
-        one, other = [await client.call_tool("read_nb_cells", {"path": "same.ipynb"}) for client in (shows, plain)]
+        one, other = [await client.call_tool("read_nb_cells", {"path": path}) for client in (shows, plain)]
         assert one.model_dump() == other.model_dump()
         assert "# Same" in other.content[0].model_dump()["text"]
         assert other.content[1].model_dump()["type"] == "image"

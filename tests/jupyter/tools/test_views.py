@@ -334,7 +334,7 @@ async def test_a_cell_that_somebody_moved_is_not_moved_back(
 
 
 @requirement("sight:moved")
-async def test_of_neighbours_that_changed_places_neither_is_moved_unseen(
+async def test_of_neighbours_that_changed_places_only_the_one_that_was_not_moved_is_moved(
     agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
 ) -> None:
     path = f"{folder}/n.ipynb"
@@ -346,11 +346,10 @@ async def test_of_neighbours_that_changed_places_neither_is_moved_unseen(
             them.cells.insert(0, new_cell("c1", "b"))
         await them.settle()
         assert await do.sources(path) == ["b", "a", "c", "d"]
-        for index in (0, 1):
-            error = await do.error("move_nb_cells", path=path, ranges=[{"start": index}], position=-1, view=view)
-            assert error["code"] == "CONFLICT"
-        await do("move_nb_cells", path=path, ranges=[{"start": 2}], position=-1, view=view)
-        assert await do.sources(path) == ["b", "a", "d", "c"]
+        error = await do.error("move_nb_cells", path=path, ranges=[{"start": 1}], position=-1, view=view)
+        assert error["code"] == "CONFLICT"
+        await do("move_nb_cells", path=path, ranges=[{"start": 0}], position=-1, view=view)
+        assert await do.sources(path) == ["b", "c", "d", "a"]
 
 
 @requirement("sight:moved")
@@ -375,6 +374,49 @@ async def test_a_move_is_not_taken_back_after_somebody_else_moved_the_cell(
         assert error["code"] == "CONFLICT"
         assert "moved" in error["message"]
         assert await do.sources(path) == ["from above", "b", "c", "d", "a"]
+
+
+@requirement("sight:moved")
+async def test_a_moved_block_is_not_taken_back_after_somebody_else_moved_it(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a", "b", "c", "d", "e"])
+    async with agent() as do, person(path) as them:
+        await do("move_nb_cells", path=path, ranges=[{"start": 0, "end": 2}], position=4)
+        assert await do.sources(path) == ["c", "d", "a", "b", "e"]
+        await them.settle()
+        with them.doc.transaction():
+            del them.cells[2:4]
+            them.cells.extend([new_cell("c0", "a"), new_cell("c1", "b")])
+        await them.settle()
+        assert (await do.error("undo_nb_edit", path=path))["code"] == "CONFLICT"
+        assert await do.sources(path) == ["c", "d", "e", "a", "b"]
+
+
+@requirement("sight:merge:cells")
+@pytest.mark.parametrize("cell_id", ["twin", ""])
+async def test_a_merged_text_of_a_cell_that_got_an_id_of_its_own_is_not_seen(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn, cell_id: str
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a"])
+
+    def modification(content: str) -> dict[str, Any]:
+        return {"path": path, "exec": False, "modifications": [{"range": {"start": 1}, "content": content}]}
+
+    async with agent() as do, person(path) as them:
+        them.cells.extend([new_cell(cell_id, "one\ntwo\nthree"), *(new_cell("twin", "text") for _ in range(2))])
+        await them.settle()
+        await do("read_nb_cells", path=path)
+        them.text_of(1).insert(0, "their ")
+        await them.settle()
+        await do("modify_nb_cells", **modification("one\ntwo\nmine"))
+        await puts_a_cell_above(them)
+        assert (await do("get_nb_stat", path=path))["cell_count"] == 5
+        # Written again as they believe it to be, it keeps what they never saw.
+        await do("modify_nb_cells", **modification("one\nmy two\nmine"))
+        assert (await do.sources(path))[2] == "their one\nmy two\nmine"
 
 
 @requirement("sight:merge:cells")

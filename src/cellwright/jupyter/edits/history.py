@@ -4,7 +4,7 @@ Y's own undo is not used: it keeps every deleted byte in the document, and forge
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cellwright.core.weight import weight
@@ -64,13 +64,22 @@ class Moved:
     """Cells moved. Undo puts each back after the cell it followed, in this order, if nobody has moved it since."""
 
     cells: tuple[tuple[str, CellPlace], ...]
-    landed: tuple[tuple[str, str], ...]
-    """For each of them, the cells before and after it once it had moved; empty where there was none."""
+    landed: Mapping[str, tuple[str, str]]
+    """The cells between which each of them came, of those that did not move; empty where there was none."""
 
 
-def neighbours(ids: Sequence[str], index: int) -> tuple[str, str]:
-    """The ids before and after this index, each empty if there is none."""
-    return ids[index - 1] if index else "", ids[index + 1] if index + 1 < len(ids) else ""
+def landing(ids: Sequence[str], moved: Collection[str]) -> dict[str, tuple[str, str]]:
+    """For each of these cells, the last before it and the first after it that is none of them."""
+    before: dict[str, str] = {}
+    after: dict[str, str] = {}
+    for order, beside in ((ids, before), (reversed(ids), after)):
+        last = ""
+        for cell_id in order:
+            if cell_id in moved:
+                beside[cell_id] = last
+            else:
+                last = cell_id
+    return {cell_id: (before[cell_id], after[cell_id]) for cell_id in before}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from cellwright.jupyter.edits.history import (
     Retyped,
     Rewritten,
     Step,
-    neighbours,
+    landing,
 )
 from cellwright.jupyter.model import JsonObject, NewCell
 from cellwright.jupyter.notebooks.cellmetadata import PASSING, metadata_of, put_entries, with_entries
@@ -132,8 +132,7 @@ def _steps(view: LiveNotebook, changes: Sequence[CellChange], new_ids: Sequence[
             moved.append((change.id, place))
     inserted = tuple((change.id, change.after.source) for change in changes if change.after and change.before is None)
     moved.sort(key=lambda cell: cell[1].index)
-    new_indexes = {cell_id: index for index, cell_id in enumerate(new_ids)}
-    landed = tuple(neighbours(new_ids, new_indexes[cell_id]) for cell_id, _ in moved)
+    landed = landing(new_ids, {cell_id for cell_id, _ in moved})
     return [
         [Removed(tuple(removed))] if removed else [],
         texts,

@@ -17,7 +17,7 @@ from cellwright.jupyter.edits.history import (
     Retyped,
     Rewritten,
     Step,
-    neighbours,
+    landing,
 )
 from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.notebooks.cellmetadata import metadata_of, put_entries
@@ -95,14 +95,16 @@ def _check_source(notebook: LiveNotebook, cell_id: str, source: str) -> None:
 
 def _check_places(notebook: LiveNotebook, step: Moved) -> None:
     """Raise if a cell is neither beside one of the cells between which it had come, nor between them."""
-    for (cell_id, _), landed in zip(step.cells, step.landed, strict=True):
-        index = notebook.index_of(cell_id)
-        if any(now == then for now, then in zip(neighbours(notebook.ids, index), landed, strict=True)):
+    moved_ids = [cell_id for cell_id, _ in step.cells]
+    indexes = {cell_id: notebook.index_of(cell_id) for cell_id in moved_ids}
+    for cell_id, now in landing(notebook.ids, set(moved_ids)).items():
+        landed, index = step.landed.get(cell_id, now), indexes[cell_id]
+        if any(beside == then for beside, then in zip(now, landed, strict=True)):
             continue
-        before, after = (notebook.index_of(beside) if notebook.has(beside) else None for beside in landed)
+        before, after = (notebook.index_of(beside) if beside and notebook.has(beside) else None for beside in landed)
         if (before is not None and before > index) or (after is not None and after < index):
             raise Conflict(
-                f"cell {cell_id} was moved since your edit; nothing was taken back",
+                f"cell {cell_id} was moved since your edit, or all that was around it; nothing was taken back",
                 hint="Move it yourself if that is what you want",
                 details={"cell_id": cell_id, "index": index},
             )

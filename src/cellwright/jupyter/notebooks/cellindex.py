@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count, islice
 from typing import Any, Protocol, cast
 
 from pycrdt import Array, ArrayEvent, Doc, Map, MapEvent, Subscription, TransactionEvent
@@ -17,6 +18,8 @@ from cellwright.jupyter.notebooks.outline import OutlineEntry, entry_of
 from cellwright.jupyter.notebooks.sights import Order, Sight, Since, fingerprint
 from cellwright.notebook.addressing import execution_count_in, no_such_cell, only_cell_showing
 
+PLACINGS = count()
+"""Numbers the placings of cells, in all notebooks."""
 OWN_NOTES = "cellwright"
 """The map of a shared document in which we keep notes of our own. Changes in it are not changes of cells."""
 
@@ -46,6 +49,7 @@ class CellIndex:
         self._cells: Array[object] = doc.get("cells", type=Array)
         self._doc = doc
         self._ids: list[str] = []
+        self._placed: list[int] = []
         self._shared: list[object] = []
         self._heads: list[CellHead | None] = []
         self._revisions: list[str] = []
@@ -162,7 +166,7 @@ class CellIndex:
     def order(self) -> Order:
         """The cells as they stand one after the other."""
         if self._order is None:
-            self._order = Order(tuple(self._ids))
+            self._order = Order(tuple(self._ids), tuple(self._placed))
         return self._order
 
     def _note(self, index: int, head: CellHead) -> None:
@@ -224,6 +228,7 @@ class CellIndex:
         with self._doc.transaction():
             self._shared = [self._cells[index] for index in range(len(self._cells))]
             self._ids = [id_of(cell) for cell in self._shared]
+        self._placed = _placings(len(self._ids))
         self._heads = [None] * len(self._ids)
         self._revisions = [""] * len(self._ids)
         self._counts = [None] * len(self._ids)
@@ -304,6 +309,7 @@ class CellIndex:
                 touched.update(self._ids[position:end])
                 self._gone(self._ids[position:end])
                 del self._ids[position:end]
+                del self._placed[position:end]
                 self.unread_count -= self._heads[position:end].count(None)
                 del self._heads[position:end]
                 del self._revisions[position:end]
@@ -314,6 +320,7 @@ class CellIndex:
                 cells = cast("list[object]", step["insert"])
                 new_ids = [id_of(cell) for cell in cells]
                 self._ids[position:position] = new_ids
+                self._placed[position:position] = _placings(len(new_ids))
                 self._count_of.update(new_ids)
                 self._heads[position:position] = [None] * len(new_ids)
                 self._revisions[position:position] = [""] * len(new_ids)
@@ -331,3 +338,7 @@ class CellIndex:
             self._count_of[cell_id] -= 1
             if self._count_of[cell_id] <= 0:
                 del self._count_of[cell_id]
+
+
+def _placings(number: int) -> list[int]:
+    return list(islice(PLACINGS, number))

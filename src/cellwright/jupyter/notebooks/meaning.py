@@ -206,12 +206,15 @@ class CallersSight:
         sight = self._view.sight if self._view is not None else None
         if expect == ANY or sight is None or sight.has_order_of(notebook.sight()):
             return
+        now = notebook.sight()
         unmoved = certainly_in_order(sight.ids, notebook.ids)
         for cell in cells:
             cell_id = notebook.id_at(cell.index)
-            if cell_id in sight.positions and cell_id not in unmoved:
+            position = sight.positions.get(cell_id)
+            # Others may have come, gone or moved around it; a cell that got another type is put anew, but where it was.
+            if position is not None and cell_id not in unmoved and not sight.still_has(position, now, cell.index):
                 raise Conflict(
-                    f"somebody moved cell {cell_id}, or cells past it, after you saw it: it is at index {cell.index}; nothing was moved",
+                    f"somebody moved cell {cell_id} to index {cell.index} after you saw it; nothing was moved",
                     hint='Look where it is; expect: "any" moves it all the same',
                     details=self._around(notebook, cell.index),
                 )

@@ -23,7 +23,7 @@ from cellwright.jupyter.edits.history import (
     Retyped,
     Rewritten,
     Step,
-    neighbours,
+    landing,
 )
 from cellwright.jupyter.model import JsonObject, NewCell
 from cellwright.jupyter.notebooks.cellmetadata import TRUSTED, checked_entries, put_entries, with_entries
@@ -176,7 +176,7 @@ class LiveNotebook(ReadableNotebook):
         with self.doc.transaction(origin=author):
             self.remove(indexes)
             self.put(target, moved)
-        landed = tuple(neighbours(self.ids, target + place) for place in range(len(moved)))
+        landed = landing(self.ids, {cell_id for cell_id, _ in origins})
         self.history.add(author, f"move {counted(len(moved), 'cell')}", [Moved(origins, landed)] if moved else [])
         return self.note_touched([cell_id for cell_id, _ in origins])
 

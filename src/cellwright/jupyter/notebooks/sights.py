@@ -49,6 +49,8 @@ class Order:
     """The cells of a notebook, one after the other. Sights between which no cell came, went or moved share one."""
 
     ids: tuple[str, ...]
+    placed: tuple[int, ...] = ()
+    """Of each cell, a number that is another one whenever it is put somewhere; empty if that was not followed."""
 
     @cached_property
     def fingerprint(self) -> int:
@@ -122,6 +124,11 @@ class Sight:
             return self.since.fingerprint
         return sum(map(fingerprint, self.ids, self.revisions, self.counts))
 
+    def still_has(self, position: int, now: "Sight", index: int) -> bool:
+        """Whether the cell that was at `position` is certainly the one at `index` now, and nobody put it there since."""
+        placed, now_placed = self.order.placed, now.order.placed
+        return bool(placed and now_placed) and placed[position] == now_placed[index]
+
     def has_order_of(self, other: "Sight") -> bool:
         """Whether the other has the same cells in the same order."""
         return self.order is other.order or self.order.ids == other.order.ids
@@ -171,7 +178,7 @@ class View:
                 unseen.setdefault(key, self.sight.revisions[self.sight.positions[key]])
         if not now.has_order_of(self.sight):
             known = {*self.sight.revisions}.difference(
-                self.sight.revisions[self.sight.positions[key]] for key in self.unseen
+                self.sight.revisions[self.sight.positions[key]] for key in self.unseen if key in self.sight.positions
             )
             for key, position in now.positions.items():
                 # A text that was shown under another id is known: older files keep no ids, and undo brings cells back.

@@ -120,10 +120,12 @@ async def modify_nb_cells(
     def modify(notebook: LiveNotebook) -> tuple[list[str], list[str], list[str]]:
         meant = zip(modifications, sight.each(notebook, ranges), strict=True)
         changes = [change for modification, cells in meant for change in modification.changes(cells)]
-        believed.update(believed_texts(notebook, changes))
+        believed_at = believed_texts(notebook, changes)
         rewritten = notebook.resolve([change.range for change in changes if change.source is not None])
         lost = _lost_by_type(notebook, changes)
         ids = notebook.replace(changes, author=author_of(call))
+        # By the ids that the cells have now: those that shared one have got their own.
+        believed.update((notebook.id_at(index), revision) for index, revision in believed_at.items())
         return ids, [notebook.id_at(index) for index in rewritten], lost
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
@@ -150,16 +152,16 @@ async def modify_nb_cells(
     return Reply(answer, report.content, report.failed)
 
 
-def believed_texts(notebook: LiveNotebook, changes: Sequence[SourceChange]) -> dict[str, str]:
-    """By cell id: the revision of the text that the caller will take for the cell's, where others' changes are merged into it."""
+def believed_texts(notebook: LiveNotebook, changes: Sequence[SourceChange]) -> dict[int, str]:
+    """By index: the revision of the text that the caller will take for the cell's, where others' changes are merged into it."""
     merged = [
-        (change.source, notebook.id_at(index))
+        (change.source, index)
         for change in changes
         if change.source is not None and change.seen is not None and change.expect is None
         for index in notebook.resolve([change.range])
         if notebook.head(index).revision != change.seen
     ]
-    return {cell_id: notebook.remember_text(text) for text, cell_id in merged}
+    return {index: notebook.remember_text(text) for text, index in merged}
 
 
 def _lost_by_type(view: LiveNotebook, changes: Sequence[SourceChange]) -> list[str]:

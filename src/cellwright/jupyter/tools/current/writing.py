@@ -87,8 +87,10 @@ async def overwrite_cell_source(
         (cell,) = sight.cells(view, [at(cell_index)])
         exact, seen_revision = (None, None) if expect == ANY else (expect, cell.revision)
         change = SourceChange(at(cell.index), cell_source, expect=exact, seen=seen_revision)
-        believed.update(believed_texts(view, [change]))
-        return cell.index, view.replace([change], author=author_of(call))
+        believed_at = believed_texts(view, [change])
+        ids = view.replace([change], author=author_of(call))
+        believed.update((view.id_at(index), revision) for index, revision in believed_at.items())
+        return cell.index, ids
 
     async with cells.notebooks.open(call, path) as document:
         ((index, ids), diff, after), acknowledged = await document.change(with_diff(overwrite))
