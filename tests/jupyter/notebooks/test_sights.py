@@ -8,7 +8,7 @@ from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.model import NewCell
 from cellwright.jupyter.notebooks import sights as module
 from cellwright.jupyter.notebooks.meaning import CallersSight
-from cellwright.jupyter.notebooks.notebook import LiveNotebook
+from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
 from cellwright.jupyter.notebooks.sights import ForgottenView, Order, Sight, Sights, View
 from cellwright.jupyter.tools.documents import shown as texts
 from cellwright.jupyter.tools.documents.shown import ShownTexts
@@ -110,10 +110,32 @@ def test_whose_last_view_is_forgotten_can_read_and_has_seen_only_that(monkeypatc
     with pytest.raises(ForgottenView):
         sight().cells(notebook, [at(0)])
     assert sight().indexes_to_read(notebook, [at(1)]) == [1]
+    # Neither an outline nor a look at the kernel shows texts.
+    sight().keep(notebook)
+    with pytest.raises(ForgottenView):
+        sight().cells(notebook, [at(0)])
     sight().show(notebook, [notebook.id_at(1)])
     first, second = sight().cells(notebook, [at(0), at(1)])
     assert first.revision == module.NOT_SHOWN
     assert second.revision == notebook.head(1).revision
+
+
+@requirement("sight:two-agents")
+def test_parallel_calls_of_one_connection_know_of_each_other() -> None:
+    sights, path = Sights(), NotebookPath("n.ipynb")
+    notebook = LiveNotebook(Doc(), "n.ipynb")
+    notebook.insert(0, [NewCell("a"), NewCell("b")])
+
+    def sight() -> CallersSight:
+        return CallersSight(sights, call(connection="1"), path, None, proposes=False)
+
+    sight().show_all(notebook)
+    one, other = sight(), sight()
+    notebook.replace([SourceChange(at(0), "A")])
+    one.show(notebook, [notebook.id_at(0)])
+    notebook.replace([SourceChange(at(1), "B")])
+    other.show(notebook, [notebook.id_at(1)])
+    assert [cell.revision for cell in sight().cells(notebook, [at(0), at(1)])] == list(notebook.sight().revisions)
 
 
 @requirement("sight:merge:cells")

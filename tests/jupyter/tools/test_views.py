@@ -484,14 +484,34 @@ async def test_a_cell_that_only_another_client_was_shown_is_guarded_by_that(
         assert await one.sources(path) == ["a", "a longer text"]
 
 
-@requirement("sight:resources")
-async def test_a_resource_has_a_view_that_counts_where_it_is_named(
+@requirement("sight:merge:cells")
+async def test_what_undo_brings_back_was_not_seen_if_it_was_overwritten_unseen(
     agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a"])
+    change: dict[str, Any] = {"range": {"start": 0}, "content": "mine"}
+    async with agent() as do, person(path) as them:
+        await do("read_nb_cells", path=path)
+        them.text_of(0).insert(0, "\n".join(f"their line {number}" for number in range(60)))
+        await them.settle()
+        await do("modify_nb_cells", path=path, modifications=[{**change, "expect": "any"}], exec=False)
+        await do("undo_nb_edit", path=path)
+        change["content"] = "mine again"
+        error = await do.error("modify_nb_cells", path=path, modifications=[change], exec=False)
+        assert error["code"] == "CONFLICT"
+        assert "their line 59" in (await do.sources(path))[0]
+
+
+@requirement("sight:resources")
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_resource_has_a_view_that_counts_where_it_is_named(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn, mode: str
 ) -> None:
     path = f"{folder}/n.ipynb"
     write_notebook(jupyter_server.root, path, ["a", "b"])
     change = {"range": {"id": "c1"}, "content": "mine"}
-    async with agent() as do, person(path) as them:
+    async with agent(mode) as do, person(path) as them:
         await do("read_nb_cells", path=path)
         them.text_of(1).insert(0, "a person's ")
         await them.settle()

@@ -1,7 +1,7 @@
 """Which cells a call means: those that its caller was shown, wherever they are by now."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from cellwright.core.errors import Conflict, InvalidArgument, NotFound
@@ -87,18 +87,26 @@ class CallersSight:
         """
         now = notebook if isinstance(notebook, Sight) else notebook.sight()
         unseen = self._shown.unseen_in(now, shown) if self._shown is not None else {}
+        latest = self._sights.latest(self._call, self._key) if unseen and self._call.connection is not None else None
+        if latest is not None and latest is not self._shown:
+            # A parallel call of this connection has shown more meanwhile.
+            still_unseen = latest.unseen_in(now, shown)
+            unseen = {key: revision for key, revision in unseen.items() if key in still_unseen}
         return self._sights.remember(self._call, self._key, View.of(now, {**unseen, **(believed or {})}))
 
     def show_outline(self, notebook: LiveNotebook, start: int, end: int) -> str:
         """Remember that the caller was shown the lines of these cells in an outline: of a new cell that is enough to know of it."""
         view = self._shown
-        lines = notebook.sight().keys[start:end]
+        # Of whom it is not known what they saw, it is not known which cells are new to them.
+        lines = notebook.sight().keys[start:end] if self._forgotten is None else ()
         return self.show(notebook, [key for key in lines if view is None or not view.knows(key)])
 
     def keep(self, notebook: LiveNotebook) -> str:
         """The view after a call that showed no cells: with new execution counts, but never with another order."""
         shown = self._shown
-        if shown is None or shown is NOTHING_SHOWN or shown.sight.has_order_of(notebook.sight()):
+        if self._forgotten is not None:
+            return self.show_aside(notebook, ())
+        if shown is None or shown.sight.has_order_of(notebook.sight()):
             return self.show(notebook)
         return shown.name
 
@@ -106,7 +114,7 @@ class CallersSight:
         """A view for what a resource shows. It counts only in calls that name it: a program may have read it, and no agent seen it."""
         now = notebook.sight()
         unseen = self._shown.unseen_in(now, shown) if self._shown is not None else {}
-        return self._sights.remember(self._call, self._key, View.of(now, unseen), last=False)
+        return self._sights.remember(self._call, self._key, replace(View.of(now, unseen), aside=True))
 
     def show_all(self, notebook: LiveNotebook | Sight) -> str:
         """Remember that the caller was shown all of the notebook."""
@@ -134,7 +142,7 @@ class CallersSight:
                 for indexes in notebook.resolve_each(ranges)
             ]
         try:
-            resolved = resolve_each(_ShownCells(view.sight, notebook), ranges)
+            return self._each_shown(notebook, view, ranges)
         except InvalidArgument as error:
             if len(view.sight.ids) == notebook.cell_count:
                 raise
@@ -143,6 +151,9 @@ class CallersSight:
                 hint="The outline shows the last of them; read_nb_cells has them all",
                 details=self._around(notebook, notebook.cell_count),
             ) from error
+
+    def _each_shown(self, notebook: LiveNotebook, view: View, ranges: Sequence[CellRange]) -> list[list[MeantCell]]:
+        resolved = resolve_each(_ShownCells(view.sight, notebook), ranges)
         return [[self._now(notebook, view, position) for position in positions] for positions in resolved]
 
     def _meant(self, notebook: LiveNotebook, index: int, position: int, view: View) -> MeantCell:
@@ -160,17 +171,20 @@ class CallersSight:
 
     def indexes_to_read(self, notebook: LiveNotebook, ranges: Sequence[CellRange]) -> list[int]:
         """The cells that ranges mean. Of cells that came after the last that was shown, indexes mean the notebook as it is."""
-        if self._forgotten is not None:
+        view = self._shown
+        if view is None or self._forgotten is not None or view.sight is notebook.sight():
             return notebook.resolve(ranges)
         try:
-            return [cell.index for cell in self.cells(notebook, ranges)]
+            return sorted(cell.index for cells in self._each_shown(notebook, view, ranges) for cell in cells)
         except InvalidArgument:
             return notebook.resolve(ranges)
 
     def position(self, notebook: LiveNotebook, position: int) -> int:
         """Where cells go that are to be inserted at `position` of what was shown: after the cell that they were to follow."""
+        if position == -1:
+            return notebook.cell_count
         sight = self._view.sight if self._view is not None else None
-        if sight is None or position == -1 or sight is notebook.sight():
+        if sight is None or sight is notebook.sight():
             return insert_position(notebook.cell_count, position)
         place = insert_position(len(sight.ids), position)
         for before in range(place - 1, -1, -1):

@@ -152,6 +152,8 @@ class View:
     """By a cell's key: the revision that the caller saw, where the sight has another."""
     name: str
     """The word that stands for it in answers and later calls."""
+    aside: bool = False
+    """Whether it counts only in calls that name it."""
 
     @classmethod
     def of(cls, sight: Sight, unseen: Mapping[str, str]) -> "View":
@@ -160,7 +162,8 @@ class View:
 
     def shows_as(self, other: "View") -> bool:
         """Whether the other view is of the same moment, with the same texts unseen."""
-        return (self.sight is other.sight or self.sight == other.sight) and self.unseen == other.unseen
+        same_sight = self.sight is other.sight or self.sight == other.sight
+        return same_sight and self.unseen == other.unseen and self.aside == other.aside
 
     def knows(self, key: str) -> bool:
         """Whether the caller was shown the cell at all."""
@@ -234,11 +237,8 @@ class Sights:
         self._cells = 0
         self._count = 0
 
-    def remember(self, call: Call, path: str, view: View, *, last: bool = True) -> str:
-        """Note that the caller was shown this. Returns the name under which it can be referred to.
-
-        If it is not the `last`, it counts only in calls that name it.
-        """
+    def remember(self, call: Call, path: str, view: View) -> str:
+        """Note that the caller was shown this. Returns the name under which it can be referred to."""
         key = (call.principal.id, path)
         remembered = self._remembered.setdefault(key, _Remembered())
         self._remembered.move_to_end(key)
@@ -255,7 +255,7 @@ class Sights:
             self._cells += _weight(view)
             self._count += 1
         remembered.views.move_to_end(view.name)
-        if last:
+        if not view.aside:
             remembered.last[call.session] = view.name
             remembered.last.move_to_end(call.session)
         self._bound(remembered)
@@ -272,7 +272,7 @@ class Sights:
             if name is None and remembered is not None and remembered.crowded:
                 raise ForgottenView(
                     f"so many connections use {path} that it is not known what yours was shown; nothing was done",
-                    hint="Give the view of the answer in which you saw the cells",
+                    hint="Give the view of the answer in which you saw the cells; read_nb_cells shows them",
                 )
             if name is None:
                 return None
@@ -283,18 +283,24 @@ class Sights:
             )
         return remembered.views[name]
 
+    def latest(self, call: Call, path: str) -> View | None:
+        """The last view that the connection was given, if it is remembered."""
+        remembered = self._remembered.get((call.principal.id, path), _Remembered())
+        return remembered.views.get(remembered.last.get(call.session, ""))
+
     def shown_to_any(self, call: Call, path: str, cell_id: str, revision: str) -> bool:
         """Whether any client of the principal was shown this text of the cell."""
         remembered = self._remembered.get((call.principal.id, path), _Remembered())
         return any(
             (position := view.sight.positions.get(cell_id)) is not None and view.revision(position) == revision
             for view in remembered.views.values()
+            if not view.aside
         )
 
     def last_shown(self, call: Call, path: str, cell_id: str) -> str | None:
         """The revision of a cell that any client of the principal was shown last; None if none was."""
         remembered = self._remembered.get((call.principal.id, path), _Remembered())
-        knowing = (view for view in reversed(remembered.views.values()) if view.knows(cell_id))
+        knowing = (view for view in reversed(remembered.views.values()) if view.knows(cell_id) and not view.aside)
         return next((view.revision(view.sight.positions[cell_id]) for view in knowing), None)
 
     def moved(self, before: str, after: str) -> None:

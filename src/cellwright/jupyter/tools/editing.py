@@ -178,15 +178,17 @@ async def undo_nb_edit(
     sight = notebooks.sight(call, notebook_path)
 
     def take_back(notebook: LiveNotebook) -> tuple[EditGroup, set[str]]:
-        known, before = sight.known(notebook), {*notebook.sight().keys}
+        known, before = sight.known(notebook), notebook.sight()
         group = undo(notebook, author_of(call))
         now = notebook.sight()
-        back = {
-            key
+        taken_back = {
+            key: now.revisions[index]
             for key, index in now.positions.items()
-            if key not in before and sight.was_shown(key, now.revisions[index])
+            if (was_at := before.positions.get(key)) is None or before.revisions[was_at] != now.revisions[index]
         }
-        return group, known | back
+        # What comes back may be what somebody else wrote, and the caller replaced unseen.
+        seen = {key for key, revision in taken_back.items() if sight.was_shown(key, revision)}
+        return group, known.difference(taken_back) | seen
 
     async with notebooks.open(call, notebook_path) as document:
         ((group, known), diff, after), acknowledged = await document.change(with_diff(take_back))
