@@ -82,7 +82,8 @@ async def shut_down(connected: Connected, path: NotebookPath) -> EndedKernel | N
         return None
     kernel = session.kernel
     paths = {other.path for other in await kernels.sessions() if other.kernel and other.kernel.id == kernel.id}
-    await kernels.end_session(session.id)
+    async with connected.kernels.ending(kernel.id):
+        await kernels.end_session(session.id)
     await connected.kernels.note_shutdown(kernel.id)
     return EndedKernel(kernel, tuple(sorted(paths - {path.text})))
 

@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 
 from cellwright.core.errors import CellwrightError, NotFound
@@ -105,6 +106,13 @@ class LiveKernels:
         """The kernel's present life, as far as we know it without asking the kernel."""
         entry = self._entries.get(kernel.id)
         return KernelLife(kernel.id) if entry is None else entry.queue.kernel.life
+
+    @asynccontextmanager
+    async def ending(self, kernel_id: str) -> AsyncGenerator[None]:
+        """While the server is asked to shut this kernel down."""
+        entry = self._entries.get(kernel_id)
+        async with nullcontext() if entry is None else entry.queue.ending():
+            yield
 
     async def note_shutdown(self, kernel_id: str) -> None:
         """The server has shut this kernel down: end the runs in it, and forget it."""

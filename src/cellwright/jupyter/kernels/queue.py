@@ -4,7 +4,8 @@ import asyncio
 import logging
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
@@ -27,7 +28,7 @@ from cellwright.jupyter.kernels.interpreter import KnownPython
 from cellwright.jupyter.kernels.output_log import TRACEBACK_CHARACTERS
 from cellwright.jupyter.kernels.output_values import bounded_error
 from cellwright.jupyter.kernels.outputs import Displays, deliver
-from cellwright.jupyter.kernels.request import ExecuteReply, KernelDied
+from cellwright.jupyter.kernels.request import ExecuteReply, KernelDied, kernel_gone
 from cellwright.jupyter.lives import LastRuns, Runner
 from cellwright.notebook.run import RunStatus
 
@@ -40,6 +41,7 @@ SAVE_AFTER = 1.0
 """Runs that follow each other closely are saved together, because a save costs Jupyter more than a small run."""
 LAST_SAVE_SECONDS = 10.0
 LISTENING_BYTES = 16 * 1024 * 1024
+SHUT_DOWN = "the kernel was shut down before its turn"
 RESTARTED = "the kernel was restarted before its turn, and its variables are lost"
 
 
@@ -67,6 +69,7 @@ class KernelQueue:
         self._worker: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._interrupting = asyncio.Lock()
+        self._is_ending = self._is_gone = False
         self._python = KnownPython(kernel)
         self._generation = 0
         self._saves = _Saves()
@@ -142,9 +145,23 @@ class KernelQueue:
         self.kernel.note_restart(seen_before)
         self._last_runs.ended_by(runner, self.kernel.kernel_id)
 
+    @asynccontextmanager
+    async def ending(self) -> AsyncGenerator[None]:
+        """While the server is asked to shut the kernel down: nothing begins, and what ends has ended with the kernel.
+
+        Jupyter interrupts a kernel before it shuts it down.
+        """
+        async with self._interrupting:
+            self._is_ending = True
+            try:
+                yield
+            finally:
+                self._is_ending = False
+
     async def note_shutdown(self) -> None:
         """The server has shut the kernel down: end everything that ran or waited here, and wait for that."""
-        self._drop_waiting("the kernel was shut down before its turn", self._generation)
+        self._is_gone = True
+        self._drop_waiting(SHUT_DOWN, self._generation)
         self.kernel.note_shutdown()
         if self._worker is not None:
             await asyncio.wait([self._worker])
@@ -205,8 +222,8 @@ class KernelQueue:
         async with self._interrupting:
             # An interrupt that is under way is meant for earlier code, and must not hit this cell.
             code = None if execution.cancelled else cell.job.code()
-        if execution.generation != self._generation:
-            self._skip(cell, RESTARTED)
+        if self._is_gone or execution.generation != self._generation:
+            self._skip(cell, SHUT_DOWN if self._is_gone else RESTARTED)
             return False
         if code is None:
             self._skip(cell, "it was cancelled" if execution.cancelled else "the cell was deleted before its turn")
@@ -304,6 +321,9 @@ class KernelQueue:
             )
         else:
             interrupted = execution.cancelled or reply.ename == "KeyboardInterrupt"
+            if interrupted and self._is_ending:
+                self._note_failure(execution, cell, kernel_gone(self.kernel.kernel_id))
+                return
             cell.state = RunStatus.INTERRUPTED if interrupted else RunStatus.ERROR
             cell.raised = not interrupted
             # Bounded like an output, because results are kept, and their total counts outputs.
@@ -317,7 +337,8 @@ class KernelQueue:
             cell.state = RunStatus.DIED
             self._last_runs.ended_by(execution.runner)
             # Executions submitted after a restart that we were told of wait for the new kernel, not for this one.
-            self._drop_waiting("the kernel died before its turn, and its variables are lost", execution.generation)
+            reason = SHUT_DOWN if self._is_ending else "the kernel died before its turn, and its variables are lost"
+            self._drop_waiting(reason, execution.generation)
         else:
             cell.state = RunStatus.ERROR if cell.state is RunStatus.RUNNING else RunStatus.NOT_RUN
 
