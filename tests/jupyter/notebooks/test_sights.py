@@ -121,6 +121,17 @@ def test_whose_last_view_is_forgotten_can_read_and_has_seen_only_that(monkeypatc
 
 
 @requirement("sight:two-agents")
+def test_a_notebook_that_is_opened_again_is_the_same_sight() -> None:
+    content = {"cells": [{"id": "a", "cell_type": "code", "source": "x", "metadata": {}, "outputs": []}]}
+    one, again = LiveNotebook(Doc(), "n.ipynb"), LiveNotebook(Doc(), "n.ipynb")
+    for notebook in (one, again):
+        notebook.fill(content)
+    assert one.sight() == again.sight()
+    assert one.sight().name == again.sight().name
+    assert not one.sight().still_has(0, again.sight(), 0)
+
+
+@requirement("sight:two-agents")
 def test_parallel_calls_of_one_connection_know_of_each_other() -> None:
     sights, path = Sights(), NotebookPath("n.ipynb")
     notebook = LiveNotebook(Doc(), "n.ipynb")

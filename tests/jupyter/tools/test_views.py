@@ -478,10 +478,16 @@ async def test_a_cell_that_only_another_client_was_shown_is_guarded_by_that(
         await other("read_nb_cells", path=path)
         them.text_of(1).insert(0, "a longer ")
         await them.settle()
-        change = {"range": {"id": "later"}, "content": "mine"}
+        change: dict[str, Any] = {"range": {"id": "later"}, "content": "mine"}
         error = await one.error("modify_nb_cells", path=path, modifications=[change], exec=False)
         assert error["code"] == "CONFLICT"
-        assert await one.sources(path) == ["a", "a longer text"]
+        them.cells.append(new_cell("last", "shown to nobody"))
+        await them.settle()
+        change["range"] = {"id": "last"}
+        error = await one.error("modify_nb_cells", path=path, modifications=[change], exec=False)
+        assert error["code"] == "CONFLICT"
+        assert "shown to nobody" in error["details"]["diff"]
+        assert await one.sources(path) == ["a", "a longer text", "shown to nobody"]
 
 
 @requirement("sight:merge:cells")

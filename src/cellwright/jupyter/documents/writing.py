@@ -126,8 +126,9 @@ class FileWrites:
     async def look(self) -> FileInfo:
         """The file as it is now. If another program wrote it, the server is given the time to load that first."""
         with_hash = self._wrote_last and self._room.size < SMALL_BYTES
+        told = self.writes + self.loads
         info = await self._documents.stat(self._path, with_hash=with_hash)
-        seen, self._seen = self._seen, (info, self.writes + self.loads)
+        seen, self._seen = self._seen, (info, told)
         if with_hash and info.hash == self._state.get("hash"):
             return info
         if seen is None or (info.last_modified, info.size) == (seen[0].last_modified, seen[0].size):

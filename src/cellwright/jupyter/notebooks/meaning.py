@@ -9,7 +9,7 @@ from cellwright.core.text.counting import counted
 from cellwright.core.types import Call
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
-from cellwright.jupyter.notebooks.sights import ForgottenView, Order, Sight, Sights, View
+from cellwright.jupyter.notebooks.sights import NOT_SHOWN, ForgottenView, Order, Sight, Sights, View
 from cellwright.notebook.addressing import CellRange, at, insert_position, resolve_each
 from cellwright.notebook.merging import certainly_in_order
 
@@ -29,7 +29,7 @@ class MeantCell:
     index: int
     """Where it is now."""
     revision: str | None
-    """The revision that the caller was shown; None if the cell was not there then."""
+    """The revision that the caller was shown; None if they were shown nothing of the notebook."""
 
 
 def proposal_key(path: str) -> str:
@@ -236,7 +236,8 @@ class CallersSight:
     def _now(self, notebook: LiveNotebook, view: View, position: int) -> MeantCell:
         if position >= len(view.sight.ids):
             index = position - len(view.sight.ids)
-            return MeantCell(index, self._sights.last_shown(self._call, self._key, notebook.id_at(index)))
+            shown = self._sights.last_shown(self._call, self._key, notebook.id_at(index))
+            return MeantCell(index, shown or NOT_SHOWN)
         index = _index_now(notebook, view.sight, position)
         if index is None:
             raise self._gone(notebook, view.sight, position)

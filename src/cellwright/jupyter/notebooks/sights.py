@@ -16,7 +16,7 @@ NAME_CHARACTERS = 4
 NOT_SHOWN = "-"
 """Stands for the revision of a cell that came after the last view, and of which the text was not shown."""
 REMEMBERED_CELLS = 1_000_000
-"""Of all views together; each takes three words of memory, and a notebook that does not change only once."""
+"""Of all views together; each takes a few words of memory, of which those about the order are shared by views of the same one."""
 REMEMBERED_VIEWS = 2_000
 REMEMBERED_OF_A_NOTEBOOK = 64
 """Views of one notebook that are remembered for one principal, besides the last of each connection."""
@@ -49,7 +49,7 @@ class Order:
     """The cells of a notebook, one after the other. Sights between which no cell came, went or moved share one."""
 
     ids: tuple[str, ...]
-    placed: tuple[int, ...] = ()
+    placed: tuple[int, ...] = field(default=(), compare=False)
     """Of each cell, a number that is another one whenever it is put somewhere; empty if that was not followed."""
 
     @cached_property

@@ -131,7 +131,8 @@ async def merge_nb_proposal(
     ids = [change.id for change in merge.changes]
     if (document := notebooks.open_now(path)) is not None:
         # The caller wrote these texts, unless people's changes were merged into them.
-        notebooks.sight(call, path).show(document.view, {*ids}.difference(merge.proposal.met))
+        written = {change.id for change in merge.changes if {"added", "changed"}.intersection(change.kinds)}
+        notebooks.sight(call, path).show(document.view, written.difference(merge.proposal.met))
     saved: SavedState = {"saved": merge.saved} if merge.saved or document is None else saved_state(document.on_disk())
     return {
         "message": f"Merged into {merge.proposal.path}: {counted(len(ids), 'cell')}"
