@@ -1,5 +1,7 @@
 """What is remembered of what callers were shown, and for how long."""
 
+from typing import Any
+
 import pytest
 from pycrdt import Doc
 
@@ -122,7 +124,9 @@ def test_whose_last_view_is_forgotten_can_read_and_has_seen_only_that(monkeypatc
 
 @requirement("sight:two-agents")
 def test_a_notebook_that_is_opened_again_is_the_same_sight() -> None:
-    content = {"cells": [{"id": "a", "cell_type": "code", "source": "x", "metadata": {}, "outputs": []}]}
+    content: dict[str, Any] = {
+        "cells": [{"id": "a", "cell_type": "code", "source": "x", "metadata": {}, "outputs": []}]
+    }
     one, again = LiveNotebook(Doc(), "n.ipynb"), LiveNotebook(Doc(), "n.ipynb")
     for notebook in (one, again):
         notebook.fill(content)
