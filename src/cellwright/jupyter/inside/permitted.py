@@ -92,6 +92,7 @@ QUEUES: Mapping[str, tuple[Leave, ...]] = {
     "queue": (USE_KERNELS,),
     "state_of": (),  # of a kernel that the caller was shown
     "life_of": (),
+    "ending": (),
     "note_shutdown": (),
     "leave": (),
 }
