@@ -12,6 +12,8 @@ PROMISES = {
     "sight:forgotten": "A view that is no longer remembered is refused and not guessed; what is remembered is bounded.",
     "sight:diff": "Every edit of a notebook answers with a short diff of what it changed, and a view.",
     "sight:documents": "A position in a text means the text that was shown; what others changed since is merged, or the edit is refused with what they did.",
+    "sight:order": "An answer whose view has another order than the caller's last one, by what others did, shows all cells or says what came, went and moved.",
+    "sight:aside": "What a person looks at in a chat beside the agent does not count as shown to the agent.",
     "sight:resources": "What a resource shows has a view, too; it counts only in calls that name it.",
     "sight:bounds": "What is remembered of views and texts is bounded in number and size.",
     "sight:proposals": "What was shown of a proposal does not count for the notebook; in the proposal, indexes mean what was shown of it.",

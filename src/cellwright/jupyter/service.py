@@ -36,7 +36,7 @@ from cellwright.jupyter.kernels.live import LiveKernels
 from cellwright.jupyter.kernels.queue import KernelQueue
 from cellwright.jupyter.lives import KernelLife, LastRuns, Runner
 from cellwright.jupyter.model import FileKind, JsonObject, NewCell, RoomKind, SessionInfo
-from cellwright.jupyter.notebooks.meaning import CallersSight, proposal_key
+from cellwright.jupyter.notebooks.meaning import ASIDE, CallersSight, proposal_key
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.sights import Sights
 from cellwright.jupyter.server.connect import Connect, FoundServer
@@ -258,17 +258,17 @@ class LiveNotebooks:
 
     def sight(self, call: Call, path: NotebookPath, view: str | None = None, *, proposes: bool = False) -> CallersSight:
         """What the caller was shown of the notebook, or of their proposal for it: in this view, or last."""
-        return CallersSight(self._sights, call, path, view, proposes=proposes)
+        aside = view == ASIDE
+        return CallersSight(self._sights, call, path, None if aside else view, proposes=proposes, aside=aside)
 
     def moved(self, before: DocPath, after: DocPath) -> None:
         """A file or folder was renamed: what was shown of it, and proposals for it, go with it."""
         self.proposals.moved(before, after)
         self._sights.moved(before.text, after.text)
-        self._sights.moved(proposal_key(before.text), proposal_key(after.text))
 
-    def proposal_ended(self, call: Call, path: str) -> None:
-        """A proposal was merged or dropped: what was shown of it counts no more."""
-        self._sights.forget(call, proposal_key(path))
+    def proposal_ended(self, call: Call, path: str, session: str) -> None:
+        """A proposal of this session was merged or dropped: what was shown of it counts no more."""
+        self._sights.forget(call, proposal_key(path, session))
 
     async def desk(self, call: Call) -> Desk:
         """The desk at which proposals are made."""

@@ -3,23 +3,28 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pycrdt import Doc
 
+from cellwright.core.errors import Conflict, InvalidArgument
 from cellwright.core.types import Call, Principal
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.model import NewCell
 from cellwright.jupyter.notebooks import sights as module
 from cellwright.jupyter.notebooks.meaning import CallersSight
+from cellwright.jupyter.notebooks.meanwhile import MOST_PLACES, order_news
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
-from cellwright.jupyter.notebooks.sights import ForgottenView, Order, Sight, Sights, View
+from cellwright.jupyter.notebooks.sights import ForgottenView, Sights
+from cellwright.jupyter.notebooks.views import NOT_SHOWN, Order, Sight, View
 from cellwright.jupyter.tools.documents import shown as texts
 from cellwright.jupyter.tools.documents.shown import ShownTexts
-from cellwright.notebook.addressing import at
+from cellwright.notebook.addressing import CellRange, at
 from requirements import requirement
 
 
-def call(name: str = "ada", connection: str | None = None) -> Call:
-    return Call(Principal(name, frozenset()), connection)
+def call(name: str = "ada", connection: str | None = None, client: str = "") -> Call:
+    return Call(Principal(name, frozenset()), connection, client)
 
 
 def a_sight(*ids: str) -> View:
@@ -95,6 +100,10 @@ def test_where_too_many_connections_are_a_forgotten_one_is_not_taken_for_a_new_o
         sights.seen(call(connection="0"), "n.ipynb")
     assert sights.seen(call(connection="0"), "n.ipynb", name) == a_sight("a")
     assert sights.seen(call(connection="3"), "n.ipynb") == a_sight("a", "b")
+    # Who comes anew is none of those whose view is forgotten, and who is shown something again is none of them any more.
+    assert sights.seen(call(connection="new"), "n.ipynb") is None
+    sights.remember(call(connection="0"), "n.ipynb", a_sight("a"))
+    assert sights.seen(call(connection="0"), "n.ipynb") == a_sight("a")
 
 
 @requirement("sight:forgotten")
@@ -118,8 +127,121 @@ def test_whose_last_view_is_forgotten_can_read_and_has_seen_only_that(monkeypatc
         sight().cells(notebook, [at(0)])
     sight().show(notebook, [notebook.id_at(1)])
     first, second = sight().cells(notebook, [at(0), at(1)])
-    assert first.revision == module.NOT_SHOWN
+    assert first.revision == NOT_SHOWN
     assert second.revision == notebook.head(1).revision
+
+
+@requirement("sight:two-agents")
+def test_what_another_client_was_not_shown_as_a_whole_does_not_count_for_this_one() -> None:
+    sights, path = Sights(), NotebookPath("n.ipynb")
+    notebook = LiveNotebook(Doc(), "n.ipynb")
+    notebook.insert(0, [NewCell("a")])
+
+    def sight(client: str) -> CallersSight:
+        return CallersSight(sights, call(client=client), path, None, proposes=False)
+
+    sight("reader").show_all(notebook)
+    before = notebook.head(0).revision
+    notebook.replace([SourceChange(at(0), "a person's")], author="person")
+    # The other client's first contact shows no text, and its outline only a line.
+    sight("looker").keep(notebook)
+    sight("lister").outline_shown(notebook, 0, 1)
+    assert [cell.revision for cell in sight("reader").cells(notebook, [at(0)])] == [before]
+    sight("looker").show_all(notebook)
+    assert [cell.revision for cell in sight("reader").cells(notebook, [at(0)])] == [notebook.head(0).revision]
+
+
+@requirement("sight:two-agents")
+def test_a_cell_that_was_shown_to_nobody_is_known_to_nobody() -> None:
+    sights, path = Sights(), NotebookPath("n.ipynb")
+    notebook = LiveNotebook(Doc(), "n.ipynb")
+    notebook.insert(0, [NewCell("a")])
+
+    def sight(connection: str) -> CallersSight:
+        return CallersSight(sights, call(connection=connection), path, None, proposes=False)
+
+    sight("1").show_all(notebook)
+    (later,) = notebook.insert(1, [NewCell("b")], author="person")
+    sight("2").keep(notebook)
+    by_id = CellRange(id=later)
+    assert [cell.revision for cell in sight("1").cells(notebook, [by_id])] == [NOT_SHOWN]
+    sight("2").outline_shown(notebook, 0, 2)
+    assert [cell.revision for cell in sight("1").cells(notebook, [by_id])] == [notebook.head(1).revision]
+
+
+@requirement("sight:forgotten")
+def test_a_text_that_came_back_to_what_was_seen_is_seen() -> None:
+    sights, path = Sights(), NotebookPath("n.ipynb")
+    notebook = LiveNotebook(Doc(), "n.ipynb")
+    notebook.insert(0, [NewCell("a"), NewCell("b")])
+
+    def sight() -> CallersSight:
+        return CallersSight(sights, call(), path, None, proposes=False)
+
+    sight().show_all(notebook)
+    notebook.replace([SourceChange(at(0), "changed")], author="person")
+    sight().show(notebook, [notebook.id_at(1)])
+    with pytest.raises(Conflict):
+        sight().check_nothing_changed(notebook, None)
+    notebook.replace([SourceChange(at(0), "a")], author="person")
+    sight().check_nothing_changed(notebook, None)
+
+
+@requirement("sight:resources", "sight:bounds")
+def test_what_is_polled_is_one_view_while_nothing_changes_and_takes_no_room_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "REMEMBERED_OF_A_NOTEBOOK", 3)
+    sights, path = Sights(), NotebookPath("n.ipynb")
+    notebook = LiveNotebook(Doc(), "n.ipynb")
+    notebook.insert(0, [NewCell("a")])
+
+    def sight(view: str | None = None, *, aside: bool = False) -> CallersSight:
+        return CallersSight(sights, call(connection="1"), path, view, proposes=False, aside=aside)
+
+    first = sight().show_all(notebook)
+    notebook.insert(1, [NewCell("b")], author="person")
+    assert sight().show_aside(notebook, ()) == sight().show_aside(notebook, ())
+    for number in range(5):
+        notebook.insert(1, [NewCell(str(number))], author="person")
+        sight(aside=True).show_all(notebook)
+    assert len(sights._remembered["ada", "n.ipynb"].views) <= 4
+    assert sight(first).each(notebook, [at(0)])[0][0].index == 0
+    # The indexes of the one who did not ask for it still mean what they were shown.
+    with pytest.raises(InvalidArgument):
+        sight().cells(notebook, [at(1)])
+
+
+@requirement("sight:order")
+def test_what_others_did_to_the_order_is_said_by_indexes() -> None:
+    def order(ids: str) -> Sight:
+        return Sight(Order(tuple(ids)), tuple(ids), tuple(None for _ in ids))
+
+    def news(seen: str, before: str, after: str | None = None) -> str:
+        return order_news(order(seen), order(before), order(after or before)).get("meanwhile", "")
+
+    end = ". Indexes now count in the new view"
+    assert news("abc", "abc") == ""
+    assert news("abc", "abc", "xabc") == ""
+    assert news("abc", "xyabc") == f"others inserted 0-1{end}"
+    # The index is the one after an edit of the caller's own.
+    assert news("abc", "xabc", "oxabc") == f"others inserted 1{end}"
+    assert news("abcd", "ad") == f"others deleted what was 1-2{end}"
+    assert news("abcde", "eabcd") == f"others moved 4 to 0{end}"
+    assert news("abc", "xbc") == f"others inserted 0, deleted what was 0{end}"
+    many = "".join(chr(0x4E00 + number) for number in range(2 * MOST_PLACES + 20))
+    assert "10 places more" in news(many, many[::2])
+
+
+@requirement("sight:order")
+@given(st.permutations("abcdef"), st.sets(st.sampled_from("abcdef")), st.lists(st.sampled_from("uvwxyz"), unique=True))
+def test_the_order_can_be_told_from_what_is_said_unless_it_is_said_to_be_the_same(
+    moved: list[str], gone: set[str], new: list[str]
+) -> None:
+    now = [cell for cell in moved if cell not in gone] + new
+    seen = Sight(Order(tuple("abcdef")), tuple("abcdef"), (None,) * 6)
+    sight = Sight(Order(tuple(now)), tuple(now), tuple(None for _ in now))
+    assert bool(order_news(seen, sight, sight)) == (now != list("abcdef"))
 
 
 @requirement("sight:two-agents")
@@ -163,7 +285,7 @@ def test_cells_that_share_an_id_are_told_apart_by_their_order() -> None:
     assert View.of(before, {}).unseen_in(now, ()) == {before.keys[2]: "3"}
     # With one more or less of them it is not known which is which: those whose text is known are known.
     fewer = Sight(Order(("a", "x", "")), ("1", "changed", "4"), (None,) * 3)
-    assert View.of(before, {}).unseen_in(fewer, ()) == {"x": module.NOT_SHOWN}
+    assert View.of(before, {}).unseen_in(fewer, ()) == {"x": NOT_SHOWN}
 
 
 @requirement("sight:bounds")

@@ -531,6 +531,84 @@ async def test_a_resource_has_a_view_that_counts_where_it_is_named(
         assert await do.sources(path) == ["a", "mine"]
 
 
+@requirement("sight:order")
+async def test_what_others_did_to_the_order_is_told_by_every_answer_that_renews_it(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["first\nand more", "b", "c"])
+    async with agent() as do, person(path) as them:
+
+        async def again() -> None:
+            """The agent sees all, and then somebody puts a cell above."""
+            await do("read_nb_cells", path=path)
+            await puts_a_cell_above(them)
+
+        looks: list[tuple[str, dict[str, Any]]] = [
+            ("edit_nb_cell", {"cell": "c0", "old": "first", "new": "First"}),
+            ("modify_nb_cells", {"modifications": [{"range": {"id": "c1"}, "content": "B"}], "exec": False}),
+            ("insert_nb_cells", {"position": -1, "cells": [{"content": "new"}], "exec": False}),
+            ("delete_nb_cells", {"ranges": [{"id": "c2"}]}),
+            ("move_nb_cells", {"ranges": [{"id": "c1"}], "position": -1}),
+            ("split_join_nb_cells", {"ranges": [{"id": "c0"}], "lines": [2]}),
+            ("undo_nb_edit", {}),
+            ("read_nb_cells", {"ranges": [{"id": "c0"}]}),
+            ("read_nb_cells", {"ranges": [{"id": "c0"}], "outputs": "none"}),
+            ("get_nb_stat", {"outline": True, "offset": 1}),
+        ]
+        for tool, arguments in looks:
+            await again()
+            answer = await do(tool, path=path, **arguments)
+            assert answer["meanwhile"].startswith("others inserted 0"), tool
+            answer = await do("read_nb_cells", path=path, ranges=[{"id": "c0"}])
+            assert "meanwhile" not in answer
+        await again()
+        found = await do("search_nbs", query="from above", path=path)
+        assert found["meanwhile"] == {path: "others inserted 0. Indexes now count in the new view"}
+        # Whoever is shown everything sees the order.
+        await again()
+        assert "meanwhile" not in await do("read_nb_cells", path=path)
+        await again()
+        assert "meanwhile" not in await do("get_nb_stat", path=path, outline=True)
+
+
+@requirement("sight:aside")
+async def test_what_is_read_aside_is_not_what_the_agent_was_shown(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a", "b"])
+    change = {"range": {"start": 1}, "content": "mine"}
+    async with agent() as do, person(path) as them:
+        await do("read_nb_cells", path=path)
+        them.text_of(1).insert(0, "a person's ")
+        await puts_a_cell_above(them)
+        await do("read_nb_cells", path=path, view="aside")
+        error = await do.error("modify_nb_cells", path=path, modifications=[change], exec=False)
+        assert error["code"] == "CONFLICT"
+        assert error["details"]["cell_id"] == "c1"
+
+
+@requirement("sight:proposals", "sight:diff")
+async def test_a_merged_proposal_says_what_it_did_and_ends_nobody_elses(
+    agent: Any, jupyter_server: JupyterServer, folder: str
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a", "b"])
+    async with agent() as one, agent() as other:
+        for do in (one, other):
+            await do("read_nb_cells", path=path)
+        first = [{"content": "first"}]
+        own = await one("insert_nb_cells", path=path, position=0, cells=first, exec=False, propose=True)
+        await other("insert_nb_cells", path=path, position=0, cells=[{"content": "x"}], exec=False, propose=True)
+        merged = await one("merge_nb_proposal", proposal=own["proposal"])
+        assert merged["diff"].startswith("+ 0 ")
+        assert (await one("read_nb_cells", path=path))["view"] == merged["view"]
+        # In the other's proposal an index still means what was shown of it.
+        changed = await other("edit_nb_cell", path=path, cell=1, old="a", new="A", propose=True)
+        assert changed["cells"][0]["id"] == "c0"
+
+
 @requirement("sight:nothing-shown")
 async def test_who_was_shown_nothing_acts_on_the_notebook_as_it_is(
     agent: Any, jupyter_server: JupyterServer, folder: str
@@ -660,7 +738,7 @@ class ScriptedAgent:
         self.view = ""
         self.cells: list[dict[str, Any]] = []
         self.knows_order = False
-        """Not after an edit of its own: then it names cells by their ids."""
+        """Not after an answer that told of others who changed it: then it names cells by their ids."""
 
     async def read(self) -> None:
         answer = await self.do("read_nb_cells", path=self.world.path, outputs="none", maxCellData=1_000_000)
@@ -680,6 +758,8 @@ class ScriptedAgent:
         mine = self.world.word("agent")
         lines = seen["source"].split("\n")
         tool = chance.choice(["modify", "modify", "edit", "delete", "move", "insert"])
+        place = index if tool == "insert" else chance.randint(0, len(self.cells))
+        place = place if self.knows_order else -1
         if tool == "modify":
             line = chance.randrange(len(lines))
             lines[line] += mine
@@ -698,24 +778,35 @@ class ScriptedAgent:
                 "move_nb_cells",
                 **more,
                 ranges=[cell],
-                position=chance.randint(0, len(self.cells)) if self.knows_order else -1,
+                position=place,
             )
         else:
             result = await self.do.whole(
                 "insert_nb_cells",
                 **more,
-                position=index if self.knows_order else -1,
+                position=place,
                 cells=[{"content": mine, "type": "markdown"}],
                 exec=False,
             )
         outcome = self._judge(tool, seen, result.structured_content, failed=result.is_error)
         if outcome == "done":
-            self.view, self.knows_order = result.structured_content["view"], False
+            answer = result.structured_content
+            self.view, self.knows_order = answer["view"], self.knows_order and "meanwhile" not in answer
             # What it now takes for the text of the cell, whatever was merged into it.
             seen["source"] = expected or seen["source"]
-            if tool == "delete":
-                self.cells.remove(seen)
+            self._follow(tool, seen, place, {"id": answer.get("cells", [{}])[0].get("id"), "source": mine})
         return outcome
+
+    def _follow(self, tool: str, seen: dict[str, Any], place: int, new: dict[str, Any]) -> None:
+        """Do to the cells as they are remembered what the edit did."""
+        at = len(self.cells) if place == -1 else place
+        if tool == "insert":
+            self.cells.insert(at, new)
+        if tool == "move":
+            following = [cell for cell in self.cells[at:] if cell is not seen]
+            self.cells = [*(cell for cell in self.cells[:at] if cell is not seen), seen, *following]
+        if tool == "delete":
+            self.cells.remove(seen)
 
     def _judge(self, tool: str, seen: dict[str, Any], answer: Any, *, failed: bool) -> str:
         world = self.world

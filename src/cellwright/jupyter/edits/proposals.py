@@ -24,6 +24,7 @@ from cellwright.jupyter.documents.open_document import OpenDocument
 from cellwright.jupyter.documents.presence import Collaborator
 from cellwright.jupyter.documents.room import Room
 from cellwright.jupyter.documents.rooms import Rooms
+from cellwright.jupyter.edits.edited import Edited, compared
 from cellwright.jupyter.edits.recasting import check_recastable, plain, recast
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.model import RoomKind
@@ -100,7 +101,7 @@ class Merge:
     """What a merge did."""
 
     proposal: Proposal
-    changes: list[CellChange]
+    edited: Edited[list[CellChange]]
     saved: bool
 
 
@@ -175,10 +176,12 @@ class Proposals:
                     )
                 check_recastable(root.view, proposal.changes())
                 author, what = call.principal.id, f"merge proposal {proposal.id}"
-                changes, _ = await root.change(lambda view: recast(view, proposal.cells, author=author, what=what))
+                edited, _ = await root.change(
+                    compared(lambda view: recast(view, proposal.cells, author=author, what=what))
+                )
                 self._forget(proposal, "was merged already")
             await self._throw_away(desk, proposal)
-            return Merge(proposal, changes, await _try_save(root))
+            return Merge(proposal, edited, await _try_save(root))
 
     async def drop(self, call: Call, desk: Desk, proposal_id: str) -> Proposal:
         """End the proposal; the notebook is not touched."""

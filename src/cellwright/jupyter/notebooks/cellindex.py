@@ -15,7 +15,7 @@ from cellwright.jupyter.documents.updates import MAX_DEPTH, nested_too_deeply
 from cellwright.jupyter.model import CellHead
 from cellwright.jupyter.notebooks.cells import head_of, id_of
 from cellwright.jupyter.notebooks.outline import OutlineEntry, entry_of
-from cellwright.jupyter.notebooks.sights import Order, Sight, Since, fingerprint
+from cellwright.jupyter.notebooks.views import Order, Sight, Since, fingerprint
 from cellwright.notebook.addressing import execution_count_in, no_such_cell, only_cell_showing
 
 PLACINGS = count()

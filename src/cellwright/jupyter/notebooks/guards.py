@@ -6,7 +6,7 @@ from cellwright.core.errors import Conflict, InvalidArgument, LimitReached, NotF
 from cellwright.core.text.counting import counted
 from cellwright.jupyter.model import CellHead
 from cellwright.jupyter.notebooks.cells import MAX_SOURCE_BYTES
-from cellwright.jupyter.notebooks.sights import NOT_SHOWN
+from cellwright.jupyter.notebooks.views import NOT_SHOWN
 from cellwright.notebook.textdiff import difference, nearest_line
 
 MOST_NEW_CELLS = 500

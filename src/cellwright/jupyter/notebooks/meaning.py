@@ -1,15 +1,17 @@
 """Which cells a call means: those that its caller was shown, wherever they are by now."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from cellwright.core.errors import Conflict, InvalidArgument, NotFound
 from cellwright.core.text.counting import counted
 from cellwright.core.types import Call
 from cellwright.jupyter.files.paths import NotebookPath
+from cellwright.jupyter.notebooks.meanwhile import OrderNews, ViewShown, order_news
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
-from cellwright.jupyter.notebooks.sights import NOT_SHOWN, ForgottenView, Order, Sight, Sights, View
+from cellwright.jupyter.notebooks.sights import PART_OF_PATH, ForgottenView, Sights
+from cellwright.jupyter.notebooks.views import NOT_SHOWN, Order, Sight, View
 from cellwright.notebook.addressing import CellRange, at, insert_position, resolve_each
 from cellwright.notebook.merging import certainly_in_order
 
@@ -17,6 +19,8 @@ ANY = "any"
 """As `expect`: whatever is there, change it."""
 Expected = dict[str, str] | Literal["any"] | None
 """The revisions that cells must have, by cell id."""
+ASIDE = "aside"
+"""As `view`: the last one; and what the call shows counts only in calls that name its new view."""
 LINES_AROUND = 3
 MOST_NAMED = 20
 NOTHING_SHOWN = View.of(Sight(Order(()), (), ()), {})
@@ -32,22 +36,26 @@ class MeantCell:
     """The revision that the caller was shown; None if they were shown nothing of the notebook."""
 
 
-def proposal_key(path: str) -> str:
-    """Under which what was shown of a caller's proposal for this notebook is remembered."""
-    return f"{path}#proposal"
+def proposal_key(path: str, session: str) -> str:
+    """Under which what was shown of a session's proposal for this notebook is remembered."""
+    return f"{path}{PART_OF_PATH}{session}"
 
 
 class CallersSight:
     """What the caller of one call was shown of a notebook. Made when the call begins: a parallel call may show them more meanwhile.
 
-    A proposal is a notebook of its own: what was shown of it does not count for the notebook.
+    A proposal is a notebook of its own: what was shown of it does not count for the notebook. What is shown `aside` counts only in
+    calls that name its view: a program asked for it, and no agent sees it.
     """
 
-    def __init__(self, sights: Sights, call: Call, path: NotebookPath, view: str | None, *, proposes: bool) -> None:
+    def __init__(
+        self, sights: Sights, call: Call, path: NotebookPath, view: str | None, *, proposes: bool, aside: bool = False
+    ) -> None:
         self._sights = sights
         self._call = call
         self.path = path
         self._proposes = proposes
+        self._aside = aside
         self._may_be_of_another = view is None and call.connection is None
         self._forgotten: ForgottenView | None = None
         try:
@@ -76,30 +84,64 @@ class CallersSight:
 
     @property
     def _key(self) -> str:
-        return proposal_key(self.path.text) if self._proposes else self.path.text
+        return proposal_key(self.path.text, self._call.session) if self._proposes else self.path.text
 
     def show(
-        self, notebook: LiveNotebook | Sight, shown: Collection[str] = (), believed: Mapping[str, str] | None = None
+        self,
+        notebook: LiveNotebook | Sight,
+        shown: Collection[str] = (),
+        believed: Mapping[str, str] | None = None,
+        *,
+        lines: Collection[str] = (),
     ) -> str:
         """Remember that the caller knows the order of the cells now, and the texts of the `shown` ones. Returns the view's name.
 
         `believed` has revisions of texts that the caller takes for those of cells, although changes of others were merged into them.
+        Of the cells of `lines` only a line was shown.
         """
         now = notebook if isinstance(notebook, Sight) else notebook.sight()
-        unseen = self._shown.unseen_in(now, shown) if self._shown is not None else {}
+        believed = believed or {}
+        texts = {key: believed.get(key) or now.revisions[now.positions[key]] for key in shown if key in now.positions}
+        listed = {key: now.revisions[now.positions[key]] for key in lines if key in now.positions}
+        return self._remember(now, shown, believed, texts, listed)
+
+    def _remember(
+        self,
+        now: Sight,
+        seen: Collection[str],
+        believed: Mapping[str, str],
+        texts: Mapping[str, str],
+        lines: Mapping[str, str],
+    ) -> str:
+        unseen = self._shown.unseen_in(now, seen) if self._shown is not None else {}
         latest = self._sights.latest(self._call, self._key) if unseen and self._call.connection is not None else None
         if latest is not None and latest is not self._shown:
             # A parallel call of this connection has shown more meanwhile.
-            still_unseen = latest.unseen_in(now, shown)
+            still_unseen = latest.unseen_in(now, seen)
             unseen = {key: revision for key, revision in unseen.items() if key in still_unseen}
-        return self._sights.remember(self._call, self._key, View.of(now, {**unseen, **(believed or {})}))
+        view = View.of(now, {**unseen, **believed}, aside=self._aside)
+        return self._sights.remember(self._call, self._key, view, texts, lines)
 
-    def show_outline(self, notebook: LiveNotebook, start: int, end: int) -> str:
+    def order_news(self, now: Sight, before: Sight | None = None) -> OrderNews:
+        """What others did to the order of the cells since it was shown. `before`: the notebook before an edit of the caller's own."""
+        if self._shown is None or self._forgotten is not None:
+            return {}
+        return order_news(self._shown.sight, before or now, now)
+
+    def outline_shown(self, notebook: LiveNotebook, start: int, count: int) -> ViewShown:
+        """The view of an answer with the lines of these cells, and what the other lines would have told of their order."""
+        news = OrderNews() if count == notebook.cell_count else self.order_news(notebook.sight())
+        return {"view": self._show_outline(notebook, start, start + count), **news}
+
+    def _show_outline(self, notebook: LiveNotebook, start: int, end: int) -> str:
         """Remember that the caller was shown the lines of these cells in an outline: of a new cell that is enough to know of it."""
         view = self._shown
         # Of whom it is not known what they saw, it is not known which cells are new to them.
-        lines = notebook.sight().keys[start:end] if self._forgotten is None else ()
-        return self.show(notebook, [key for key in lines if view is None or not view.knows(key)])
+        now = notebook.sight()
+        lines = now.keys[start:end] if self._forgotten is None else ()
+        new = [key for key in lines if view is None or not view.knows(key)]
+        listed = {key: now.revisions[start + number] for number, key in enumerate(lines)}
+        return self._remember(now, new, {}, {}, listed)
 
     def keep(self, notebook: LiveNotebook) -> str:
         """The view after a call that showed no cells: with new execution counts, but never with another order."""
@@ -111,10 +153,10 @@ class CallersSight:
         return shown.name
 
     def show_aside(self, notebook: LiveNotebook, shown: Collection[str]) -> str:
-        """A view for what a resource shows. It counts only in calls that name it: a program may have read it, and no agent seen it."""
+        """A view that counts only in calls that name it."""
         now = notebook.sight()
         unseen = self._shown.unseen_in(now, shown) if self._shown is not None else {}
-        return self._sights.remember(self._call, self._key, replace(View.of(now, unseen), aside=True))
+        return self._sights.remember(self._call, self._key, View.of(now, unseen, aside=True))
 
     def show_all(self, notebook: LiveNotebook | Sight) -> str:
         """Remember that the caller was shown all of the notebook."""
@@ -127,9 +169,9 @@ class CallersSight:
         unseen = {} if self._shown is None else self._shown.unseen_in(now, ())
         return {*now.keys}.difference(unseen)
 
-    def was_shown(self, cell_id: str, revision: str) -> bool:
-        """Whether the caller, or another client of the same principal, was shown this text of the cell."""
-        return self._sights.shown_to_any(self._call, self._key, cell_id, revision)
+    def was_shown(self, cell: str, revision: str) -> bool:
+        """Whether the caller, or another client of the same principal, was shown this text of the cell, which is named by its key."""
+        return self._sights.shown_to_any(self._call, self._key, cell, revision)
 
     def each(self, notebook: LiveNotebook, ranges: Sequence[CellRange]) -> list[list[MeantCell]]:
         """The cells that each range means, in the order of the ranges. Raises NotFound if one is gone."""
@@ -160,8 +202,7 @@ class CallersSight:
         revision, current = view.revision(position), notebook.sight().revisions[index]
         if revision != current and self._may_be_of_another:
             # Clients of one token that nothing tells apart: what one of them was shown counts for all who name no view.
-            cell_id = notebook.id_at(index)
-            revision = current if self.was_shown(cell_id, current) else revision
+            revision = current if self.was_shown(notebook.sight().keys[index], current) else revision
         return MeantCell(index, revision)
 
     def cells(self, notebook: LiveNotebook, ranges: Sequence[CellRange]) -> list[MeantCell]:
@@ -212,7 +253,10 @@ class CallersSight:
         raise Conflict(
             f"{self.path} has changed since you saw it; nothing was overwritten",
             hint=f'Read what is new, and write it with the rest; expect: "{ANY}" overwrites it',
-            details={"outline": notebook.outline_lines(places[:MOST_NAMED]), "view": self.show(notebook)},
+            details={
+                "outline": notebook.outline_lines(places[:MOST_NAMED]),
+                "view": self.show(now, lines=[now.keys[index] for index in places[:MOST_NAMED]]),
+            },
         )
 
     def check_unmoved(self, notebook: LiveNotebook, cells: Sequence[MeantCell], expect: Expected) -> None:
@@ -236,7 +280,7 @@ class CallersSight:
     def _now(self, notebook: LiveNotebook, view: View, position: int) -> MeantCell:
         if position >= len(view.sight.ids):
             index = position - len(view.sight.ids)
-            shown = self._sights.last_shown(self._call, self._key, notebook.id_at(index))
+            shown = self._sights.last_shown(self._call, self._key, notebook.sight().keys[index])
             return MeantCell(index, shown or NOT_SHOWN)
         index = _index_now(notebook, view.sight, position)
         if index is None:
@@ -256,7 +300,7 @@ class CallersSight:
     def _around(self, notebook: LiveNotebook, index: int) -> dict[str, object]:
         """The outline around a cell, which the caller is shown with a refusal."""
         start, end = max(0, index - LINES_AROUND), min(notebook.cell_count, index + LINES_AROUND + 1)
-        view = self.show_outline(notebook, start, end)
+        view = self._show_outline(notebook, start, end)
         return {"outline": notebook.outline_lines(range(start, end)), "view": view}
 
 

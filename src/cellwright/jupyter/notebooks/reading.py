@@ -15,7 +15,7 @@ from cellwright.jupyter.model import CellHead, JsonObject, LiveCell
 from cellwright.jupyter.notebooks.cellindex import CellIndex, CellsChanged
 from cellwright.jupyter.notebooks.cells import UnreadableCell, YCell, cell_of, text_name, to_json, to_plain
 from cellwright.jupyter.notebooks.outline import OutlinePage, outline_page, whole_outline
-from cellwright.jupyter.notebooks.sights import Sight
+from cellwright.jupyter.notebooks.views import Sight
 from cellwright.notebook.addressing import CellRange, resolve, resolve_each
 from cellwright.notebook.model import count_of, revision_of
 

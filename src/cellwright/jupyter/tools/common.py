@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, NotRequired, ParamSpec, TypeVar
 
@@ -18,9 +18,12 @@ from cellwright.core.types import Call
 from cellwright.core.weight import characters_in
 from cellwright.jupyter.documents.backing import Acknowledged
 from cellwright.jupyter.documents.open_document import OnDisk
+from cellwright.jupyter.edits.edited import Edited
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.kernels.executions import ExecutionView
 from cellwright.jupyter.model import FileListing, NewCell
+from cellwright.jupyter.notebooks.meaning import CallersSight
+from cellwright.jupyter.notebooks.meanwhile import OrderNews, ViewShown
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.shapes import MAX_PICTURES, CellRunReport, shape_execution
 from cellwright.jupyter.service import LiveNotebooks, code_cells, wait_seconds
@@ -116,11 +119,33 @@ async def saved_after_run(notebooks: LiveNotebooks, call: Call, view: ExecutionV
         return {"saved": False, "not_saved": error.message}
 
 
-class EditOutcome(EditAcknowledgement):
-    """What every edit of a notebook says: what changed, and the view of the notebook after it."""
+class ChangeReport(ViewShown):
+    """What an edit changed, and the view of the notebook after it."""
 
     diff: str
-    view: str
+
+
+class EditOutcome(EditAcknowledgement, ChangeReport):
+    """What every edit of a notebook says."""
+
+
+def news_block(answer: OrderNews) -> list[str]:
+    """The news of the order as a text, for answers that are texts."""
+    return [answer["meanwhile"]] if "meanwhile" in answer else []
+
+
+def change_part(answer: ChangeReport) -> ChangeReport:
+    """The part of an answer that says what was changed."""
+    news: OrderNews = {"meanwhile": answer["meanwhile"]} if "meanwhile" in answer else {}
+    return {"diff": answer["diff"], "view": answer["view"], **news}
+
+
+def change_report(
+    sight: CallersSight, edited: Edited[T], shown: Collection[str] = (), believed: Mapping[str, str] | None = None
+) -> ChangeReport:
+    """What an edit changed. It shows the caller the texts of the `shown` cells."""
+    news = sight.order_news(edited.after, edited.before)
+    return {"diff": edited.diff, "view": sight.show(edited.after, shown, believed), **news}
 
 
 class CellWhereabouts(TypedDict):

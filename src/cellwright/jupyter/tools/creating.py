@@ -10,7 +10,7 @@ from cellwright.core.text.counting import counted
 from cellwright.core.types import Call
 from cellwright.jupyter.files.creating import make_folders
 from cellwright.jupyter.files.paths import NotebookPath, folder_path
-from cellwright.jupyter.notebooks.sights import Order, Sight
+from cellwright.jupyter.notebooks.views import Order, Sight
 from cellwright.jupyter.service import LiveNotebooks
 from cellwright.jupyter.tools.common import CellWhereabouts, Insertion
 from cellwright.notebook.model import revision_of

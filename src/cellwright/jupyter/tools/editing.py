@@ -10,6 +10,7 @@ from cellwright.core.errors import InvalidArgument, LimitReached
 from cellwright.core.text.counting import counted
 from cellwright.core.toolset import Reply, Toolset, read, write
 from cellwright.core.types import Call
+from cellwright.jupyter.edits.edited import compared
 from cellwright.jupyter.edits.history import EditGroup
 from cellwright.jupyter.edits.replacing import ReplacedText, replace_in_all, replace_in_cell
 from cellwright.jupyter.edits.undo import undo
@@ -17,9 +18,8 @@ from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
 from cellwright.jupyter.notebooks.meaning import ANY, CallersSight, MeantCell
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, replacements
-from cellwright.jupyter.notebooks.sights import NOT_SHOWN
+from cellwright.jupyter.notebooks.views import NOT_SHOWN
 from cellwright.jupyter.service import LiveNotebooks, wait_seconds
-from cellwright.jupyter.tools.changes import with_diff
 from cellwright.jupyter.tools.common import (
     DEFAULT_OUTPUT_SIZE,
     DEFAULT_WAIT,
@@ -32,6 +32,7 @@ from cellwright.jupyter.tools.common import (
     Wait,
     acknowledgement,
     author_of,
+    change_report,
     run_if_asked,
     whereabouts,
 )
@@ -93,7 +94,7 @@ async def edit_nb_cell(
 
     sight = notebooks.sight(call, notebook_path, view, proposes=propose)
 
-    def change(notebook: LiveNotebook) -> tuple[list[str], _Replacement]:
+    def replace(notebook: LiveNotebook) -> tuple[list[str], _Replacement]:
         author = author_of(call)
         if cell is None:
             known = sight.known(notebook)
@@ -103,9 +104,10 @@ async def edit_nb_cell(
         return [notebook.id_at(edit.index) for edit in replacement.edits], replacement
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
-        ((ids, replacement), diff, after), acknowledged = await document.change(with_diff(change))
+        edited, acknowledged = await document.change(compared(replace))
+        ids, replacement = edited.result
         where = whereabouts(document.view, ids)
-        new_view = sight.show(after, replacement.known.intersection(ids), replacement.believed)
+        change = change_report(sight, edited, replacement.known.intersection(ids), replacement.believed)
     count = sum(edit.count for edit in replacement.edits)
     message = f"Replaced {counted(count, 'occurrence')}"
     run_view = await run_if_asked(notebooks, call, notebook_path, ids, should_run=should_run, wait=timeout)
@@ -113,9 +115,8 @@ async def edit_nb_cell(
     answer: EditedText = {
         "message": message,
         "replaced": count,
-        "diff": diff,
         "cells": where,
-        "view": new_view,
+        **change,
         **acknowledgement(acknowledged, report.data),
         **proposed(proposal),
         **report.data,
@@ -191,14 +192,14 @@ async def undo_nb_edit(
         return group, known.difference(taken_back) | seen
 
     async with notebooks.open(call, notebook_path) as document:
-        ((group, known), diff, after), acknowledged = await document.change(with_diff(take_back))
-        count, new_view = document.view.cell_count, sight.show(after, known)
+        edited, acknowledged = await document.change(compared(take_back))
+        group, known = edited.result
+        count, change = document.view.cell_count, change_report(sight, edited, known)
     return {
         "message": f"Took back: {group.what}",
         "undone": group.what,
         "cell_count": count,
-        "diff": diff,
-        "view": new_view,
+        **change,
         **acknowledgement(acknowledged),
     }
 
@@ -206,16 +207,16 @@ async def undo_nb_edit(
 async def _make_again(notebooks: LiveNotebooks, call: Call, path: NotebookPath) -> RemadeEdits:
     lost = (await notebooks.connected(call)).rooms.lost
     async with notebooks.open(call, path) as document:
-        (ids, diff, after), acknowledged = await document.change(
-            with_diff(lambda view: lost.make_again(path.text, view, author_of(call)))
+        edited, acknowledged = await document.change(
+            compared(lambda view: lost.make_again(path.text, view, author_of(call)))
         )
-        new_view = notebooks.sight(call, path).show(after)
+        ids = edited.result
+        change = change_report(notebooks.sight(call, path), edited)
         where = whereabouts(document.view, [cell_id for cell_id in ids if cell_id in document.view.ids])
     return {
         "message": f"Made the lost edits of {counted(len(ids), 'cell')} again",
         "cells": where,
-        "diff": diff,
-        "view": new_view,
+        **change,
         **acknowledgement(acknowledged),
     }
 

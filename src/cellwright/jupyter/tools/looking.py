@@ -14,6 +14,7 @@ from cellwright.jupyter.documents.people import Present, others_in
 from cellwright.jupyter.errors import answered_soon
 from cellwright.jupyter.files.paths import DocPath, NotebookPath, folder_path, path_from_url
 from cellwright.jupyter.model import FileInfo, FileKind, FoundFile, FoundFiles, KernelSpec
+from cellwright.jupyter.notebooks.meanwhile import ViewShown
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.service import Connected, LiveNotebooks
@@ -188,12 +189,11 @@ class PeopleThere(TypedDict):
     people_note: NotRequired[str]
 
 
-class NotebookStat(NotebookKernel, PeopleThere, SavedState):
+class NotebookStat(NotebookKernel, PeopleThere, SavedState, ViewShown):
     path: str
     cell_count: int
     last_modified: str
     live: bool
-    view: str
     outline: NotRequired[list[str]]
     next_offset: NotRequired[int | None]
 
@@ -223,9 +223,11 @@ async def get_nb_stat(
             "live": document.live,
             **_people_in(notebooks, document),
             **saved_state(document.on_disk()),
-            "view": sight.keep(document.view)
-            if page is None
-            else sight.show_outline(document.view, offset, offset + len(page.lines)),
+            **(
+                ViewShown(view=sight.keep(document.view))
+                if page is None
+                else sight.outline_shown(document.view, offset, len(page.lines))
+            ),
         }
     if page is not None:
         stat["outline"] = list(page.lines)

@@ -12,12 +12,12 @@ from cellwright.core.resources import NOTEBOOK_VIEW
 from cellwright.core.text.counting import counted
 from cellwright.core.toolset import Reply, Toolset, read, run, write
 from cellwright.core.types import Call
+from cellwright.jupyter.edits.edited import compared
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
 from cellwright.jupyter.notebooks.meaning import ANY, Expected, MeantCell, each_at, exactly
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
 from cellwright.jupyter.service import LiveNotebooks, wait_seconds
-from cellwright.jupyter.tools.changes import with_diff
 from cellwright.jupyter.tools.common import (
     DEFAULT_OUTPUT_SIZE,
     DEFAULT_WAIT,
@@ -34,6 +34,7 @@ from cellwright.jupyter.tools.common import (
     acknowledgement,
     author_of,
     cell_ranges,
+    change_report,
     run_if_asked,
     whereabouts,
 )
@@ -131,9 +132,10 @@ async def modify_nb_cells(
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
         if any(modification.type is not None for modification in modifications):
             await document.catch_up()
-        ((ids, rewritten_ids, lost), diff, after), acknowledged = await document.change(with_diff(modify))
+        edited, acknowledged = await document.change(compared(modify))
+        ids, rewritten_ids, lost = edited.result
         # Whoever changed only a type or metadata was shown no text.
-        where, new_view = whereabouts(document.view, ids), sight.show(after, rewritten_ids, believed)
+        where, change = whereabouts(document.view, ids), change_report(sight, edited, rewritten_ids, believed)
     message = f"Modified {counted(len(ids), 'cell')} in {counted(len(modifications), 'range')}"
     run_view = await run_if_asked(notebooks, call, notebook_path, rewritten_ids, should_run=should_run, wait=timeout)
     report = await report_if_asked(notebooks, call, notebook_path, run_view, message, max_cell_output_size)
@@ -142,8 +144,7 @@ async def modify_nb_cells(
         "message": message,
         "modified_ranges": len(modifications),
         "cells": where,
-        "diff": diff,
-        "view": new_view,
+        **change,
         **removed,
         **acknowledgement(acknowledged, report.data),
         **proposed(proposal),
@@ -211,16 +212,16 @@ async def insert_nb_cells(
         return notebook.insert(sight.position(notebook, position), new_cells, author=author_of(call))
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
-        (ids, diff, after), acknowledged = await document.change(with_diff(insert))
-        where, new_view = whereabouts(document.view, ids), sight.show(after, ids)
+        edited, acknowledged = await document.change(compared(insert))
+        ids = edited.result
+        where, change = whereabouts(document.view, ids), change_report(sight, edited, ids)
     message = f"Inserted {counted(len(ids), 'cell')}"
     run_view = await run_if_asked(notebooks, call, notebook_path, ids, should_run=should_run, wait=timeout)
     report = await report_if_asked(notebooks, call, notebook_path, run_view, message, max_cell_output_size)
     answer: InsertedCells = {
         "message": message,
         "cells": where,
-        "diff": diff,
-        "view": new_view,
+        **change,
         **acknowledgement(acknowledged, report.data),
         **proposed(proposal),
         **report.data,
@@ -255,14 +256,14 @@ async def delete_nb_cells(
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
         await document.catch_up()
-        (deleted_ids, diff, after), acknowledged = await document.change(with_diff(delete))
-        remaining, new_view = document.view.cell_count, sight.show(after)
+        edited, acknowledged = await document.change(compared(delete))
+        remaining, change = document.view.cell_count, change_report(sight, edited)
+    deleted_ids = edited.result
     return {
         "message": f"Deleted {counted(len(deleted_ids), 'cell')}; {remaining} left",
         "deleted_cells": len(deleted_ids),
         "ids": deleted_ids,
-        "diff": diff,
-        "view": new_view,
+        **change,
         **acknowledgement(acknowledged),
         **proposed(proposal),
     }

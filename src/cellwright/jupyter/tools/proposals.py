@@ -16,7 +16,7 @@ from cellwright.jupyter.edits.proposals import Proposal
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.notebooks.shapes import cleaned_json
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.common import EditAcknowledgement, SavedState, first_of, saved_state
+from cellwright.jupyter.tools.common import EditOutcome, SavedState, change_report, first_of, saved_state
 from cellwright.notebook.differences import unified
 from cellwright.notebook.merging import CellChange, Met
 
@@ -111,7 +111,7 @@ async def show_nb_proposal(
     }
 
 
-class MergedProposal(Meetings, EditAcknowledgement):
+class MergedProposal(Meetings, EditOutcome):
     message: str
     path: str
     cells: dict[str, int]
@@ -127,20 +127,23 @@ async def merge_nb_proposal(
     """Put a proposal into the notebook. What people did meanwhile is kept; undo_nb_edit takes the merge back, part by part."""
     merge = await notebooks.proposals.merge(call, await notebooks.desk(call), proposal, expect)
     path = merge.proposal.path
-    notebooks.proposal_ended(call, path.text)
-    ids = [change.id for change in merge.changes]
-    if (document := notebooks.open_now(path)) is not None:
-        # The caller wrote these texts, unless people's changes were merged into them.
-        written = {change.id for change in merge.changes if {"added", "changed"}.intersection(change.kinds)}
-        notebooks.sight(call, path).show(document.view, written.difference(merge.proposal.met))
+    sight = notebooks.sight(call, path)
+    notebooks.proposal_ended(call, path.text, merge.proposal.session)
+    changes = merge.edited.result
+    ids = [change.id for change in changes]
+    # The caller wrote these texts, unless people's changes were merged into them.
+    written = {change.id for change in changes if {"added", "changed"}.intersection(change.kinds)}
+    report = change_report(sight, merge.edited, written.difference(merge.proposal.met))
+    document = notebooks.open_now(path)
     saved: SavedState = {"saved": merge.saved} if merge.saved or document is None else saved_state(document.on_disk())
     return {
         "message": f"Merged into {merge.proposal.path}: {counted(len(ids), 'cell')}"
         if ids
         else "The notebook has all of it already",
         "path": merge.proposal.path.text,
-        "cells": _counts(merge.changes),
+        "cells": _counts(changes),
         "ids": ids[:MAX_NAMED],
+        **report,
         **_meetings(merge.proposal),
         "live": True,
         **saved,
@@ -156,7 +159,7 @@ class DroppedProposal(TypedDict):
 async def drop_nb_proposal(notebooks: LiveNotebooks, call: Call, proposal: ProposalId) -> DroppedProposal:
     """Throw a proposal away. The notebook stays as it is."""
     dropped = await notebooks.proposals.drop(call, await notebooks.desk(call), proposal)
-    notebooks.proposal_ended(call, dropped.path.text)
+    notebooks.proposal_ended(call, dropped.path.text, dropped.session)
     return {"message": f"Dropped; {dropped.path} is unchanged", "proposal": dropped.id, "path": dropped.path.text}
 
 

@@ -17,6 +17,7 @@ from cellwright.jupyter.kernels.images import Fitted
 from cellwright.jupyter.model import LiveCell
 from cellwright.jupyter.notebooks.cellreadings import CellDigest, CellReading, digest_cell, shape_cell
 from cellwright.jupyter.notebooks.meaning import CallersSight
+from cellwright.jupyter.notebooks.meanwhile import OrderNews
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.shapes import MAX_PICTURES
 from cellwright.jupyter.notebooks.whole import read_cell
@@ -58,7 +59,7 @@ class RestIfAny(TypedDict, total=False):
     next: RestOfCells
 
 
-class NotebookReading(RestIfAny):
+class NotebookReading(RestIfAny, OrderNews):
     path: str
     view: str
     cells: list[CellReading]
@@ -67,7 +68,7 @@ class NotebookReading(RestIfAny):
     live: bool
 
 
-class NotebookDigest(RestIfAny):
+class NotebookDigest(RestIfAny, OrderNews):
     path: str
     view: str
     cells: list[CellDigest]
@@ -113,6 +114,7 @@ async def whole_cells(
         "truncated": bool(page.remaining) or cut,
         "max_cell_data": limit,
         "live": page.live,
+        **page.news,
         **_rest(page.remaining),
     }
     return reading, page.pictures
@@ -133,7 +135,7 @@ async def _digest(
     }
     if not page.live:
         digest["live"] = False
-    return {**digest, **_rest(page.remaining)}
+    return {**digest, **page.news, **_rest(page.remaining)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,7 @@ class _Page(Generic[C]):
     remaining: Sequence[int]
     live: bool
     view: str
+    news: OrderNews
 
 
 async def _page(
@@ -197,8 +200,11 @@ async def _page_of(
         if cell.head.revision != now.revisions[index] and not cut_source(shaped_cell):
             seen[now.keys[index]] = cell.head.revision
         pictures += cell_pictures
-    whole = [now.keys[index] for index, cell in zip(indexes, cells, strict=False) if not cut_source(cell)]
-    return _Page(cells, pictures, indexes[len(cells) :], document.live, sight.show(now, whole, seen))
+    news = sight.order_news(now) if len(cells) < view.cell_count else OrderNews()
+    shown = list(zip([now.keys[index] for index in indexes], cells, strict=False))
+    whole = [key for key, cell in shown if not cut_source(cell)]
+    cut = [key for key, cell in shown if cut_source(cell)]
+    return _Page(cells, pictures, indexes[len(cells) :], document.live, sight.show(now, whole, seen, lines=cut), news)
 
 
 def moving_while_read(path: str) -> Conflict:

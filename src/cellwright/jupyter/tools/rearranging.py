@@ -8,13 +8,13 @@ from pydantic import Field
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.text.counting import counted
 from cellwright.core.types import Call
+from cellwright.jupyter.edits.edited import compared
 from cellwright.jupyter.edits.reshaping import copied, join, paste, split
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.notebooks.meaning import Expected, each_at, exactly
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.changes import with_diff
 from cellwright.jupyter.tools.common import (
     CellWhereabouts,
     EditAcknowledgement,
@@ -25,6 +25,7 @@ from cellwright.jupyter.tools.common import (
     acknowledgement,
     author_of,
     cell_ranges,
+    change_report,
     whereabouts,
 )
 from cellwright.jupyter.tools.proposing import Propose, ProposedEdit, proposed
@@ -86,14 +87,14 @@ async def move_nb_cells(
             copied_cells = copies(source.view)
     async with notebooks.edit(call, target, propose=propose) as (document, proposal):
         await document.catch_up()
-        (ids, diff, after), acknowledged = await document.change(with_diff(edit))
-        where, new_view = whereabouts(document.view, ids), target_sight.show(after, ids if copy else ())
+        edited, acknowledged = await document.change(compared(edit))
+        ids = edited.result
+        where, change = whereabouts(document.view, ids), change_report(target_sight, edited, ids if copy else ())
     message = f"Copied {counted(len(ids), 'cell')} to {target}" if copy else f"Moved {counted(len(ids), 'cell')}"
     return {
         "message": message,
         "cells": where,
-        "diff": diff,
-        "view": new_view,
+        **change,
         **acknowledgement(acknowledged),
         **proposed(proposal),
     }
@@ -139,16 +140,16 @@ async def split_join_nb_cells(
 
     async with notebooks.edit(call, notebook_path, propose=propose) as (document, proposal):
         await document.catch_up()
-        ((ids, removed_ids), diff, after), acknowledged = await document.change(with_diff(edit))
+        edited, acknowledged = await document.change(compared(edit))
+        ids, removed_ids = edited.result
         # A joined cell has the text of others as it was, also where the caller had not seen it.
-        where, new_view = whereabouts(document.view, ids), sight.show(after, ids if lines else known)
+        where, change = whereabouts(document.view, ids), change_report(sight, edited, ids if lines else known)
     message = f"Split a cell into {len(ids)}" if lines else f"Joined {counted(len(removed_ids) + 1, 'cell')}"
     return {
         "message": message,
         "cells": where,
         "removed_ids": removed_ids,
-        "diff": diff,
-        "view": new_view,
+        **change,
         **acknowledgement(acknowledged),
         **proposed(proposal),
     }

@@ -18,10 +18,10 @@ from cellwright.jupyter.files.paths import NotebookPath, folder_path
 from cellwright.jupyter.files.stored import stored_notebook
 from cellwright.jupyter.model import FileInfo, FileListing, JsonObject
 from cellwright.jupyter.notebooks.reading import ReadableNotebook
-from cellwright.jupyter.notebooks.sights import Order, Sight
+from cellwright.jupyter.notebooks.views import Order, Sight
 from cellwright.jupyter.notebooks.whole import read_cell
 from cellwright.jupyter.service import Connected, LiveNotebooks
-from cellwright.jupyter.tools.common import ListAge, how_old
+from cellwright.jupyter.tools.common import ListAge, how_old, news_block
 from cellwright.jupyter.tools.reading import TRIES, moving_while_read
 from cellwright.notebook.model import count_of, joined, revision_of
 from cellwright.notebook.outputs import Output, is_data, is_error, is_stream, read_output
@@ -72,6 +72,8 @@ class NotebookSearch(ListAge):
     hits: list[NotebookHit]
     views: dict[str, str]
     """By path: the view in which the hits have their indexes."""
+    meanwhile: NotRequired[dict[str, str]]
+    """By path: what others did to the order of cells since it was shown."""
     searched: int
     more: bool
     unread: NotRequired[list[str]]
@@ -95,6 +97,7 @@ async def search_nbs(
     open_now = {room.path for room in connected.rooms.open_rooms() if room.connected}
     hits: list[NotebookHit] = []
     views: dict[str, str] = {}
+    meanwhile: dict[str, str] = {}
     unread: list[str] = []
     searched = 0
     for file in files[:MAX_NOTEBOOKS_SEARCHED]:
@@ -106,7 +109,10 @@ async def search_nbs(
             new_hits, sight = await _hits_in(connected, search, file, limit - len(hits), is_open=file.path in open_now)
             if new_hits:
                 hits += new_hits
-                views[file.path] = notebooks.sight(call, NotebookPath(file.path)).show(sight)
+                seen = notebooks.sight(call, NotebookPath(file.path))
+                if news := news_block(seen.order_news(sight)):
+                    meanwhile[file.path] = news[0]
+                views[file.path] = seen.show(sight, lines={hit["cell_id"] for hit in new_hits})
             searched += 1
         except DeadlineExceeded:
             raise
@@ -115,6 +121,8 @@ async def search_nbs(
     complete = listing is None or listing.files.complete
     more = len(hits) >= limit or len(files) > MAX_NOTEBOOKS_SEARCHED or not complete
     answer: NotebookSearch = {"hits": hits, "views": views, "searched": searched, "more": more, **how_old(listing)}
+    if meanwhile:
+        answer["meanwhile"] = meanwhile
     if unread:
         answer["unread"] = unread[:SHOWN_UNREAD]
     return answer

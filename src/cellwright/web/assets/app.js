@@ -185,7 +185,9 @@ function show(pages) {
 const call = (name, given) => request("tools/call", { name, arguments: given });
 
 async function ask(ranges) {
-  const result = await call("read_nb_cells", { path: state.path, maxCellData: CELL_CHARS, ...(ranges && { ranges }) });
+  // What a person looks at here is not what the agent was shown: its indexes go on to mean what it saw.
+  const wanted = { path: state.path, maxCellData: CELL_CHARS, view: "aside", ...(ranges && { ranges }) };
+  const result = await call("read_nb_cells", wanted);
   if (result?.isError) throw new Error(failureSentence(result));
   const data = result?.structuredContent ?? {};
   return { cells: listed(data.cells), pictures: picturesOf(result), next: data.next?.ranges ?? null };

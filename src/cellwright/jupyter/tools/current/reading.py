@@ -14,7 +14,8 @@ from cellwright.core.toolset import Image, Reply
 from cellwright.core.types import Call
 from cellwright.jupyter.model import CellHead
 from cellwright.jupyter.notebooks.cellreadings import CellReading
-from cellwright.jupyter.tools.common import Range
+from cellwright.jupyter.notebooks.meanwhile import ViewShown
+from cellwright.jupyter.tools.common import Range, news_block
 from cellwright.jupyter.tools.current.common import (
     Block,
     CellIndex,
@@ -42,9 +43,8 @@ class CellRow(TypedDict):
     id: str
 
 
-class CellTable(TypedDict):
+class CellTable(ViewShown):
     path: str
-    view: str
     cells: list[CellRow]
     total: int
     next_offset: int | None
@@ -57,15 +57,15 @@ async def list_cells(
     path = cells.path(call, notebook)
     async with cells.notebooks.open(call, path) as document:
         page = paged([_row(index, head) for index, head in enumerate(document.view.outline())], offset)
-        shown = cells.notebooks.sight(call, path).show_outline(document.view, offset, offset + len(page.rows))
+        shown = cells.notebooks.sight(call, path).outline_shown(document.view, offset, len(page.rows))
     data: CellTable = {
         "path": path.text,
-        "view": shown,
+        **shown,
         "cells": page.rows,
         "total": page.total,
         "next_offset": page.next_offset,
     }
-    return Reply(data, (*page.blocks(CELL_COLUMNS), *cells.doubt(call, notebook, path)))
+    return Reply(data, (*page.blocks(CELL_COLUMNS), *news_block(data), *cells.doubt(call, notebook, path)))
 
 
 def _row(index: int, head: CellHead) -> CellRow:
@@ -114,7 +114,7 @@ async def _read(
     if "next" in data:
         start = data["next"]["ranges"][0]["start"]
         blocks.append(f"{counted(data['next']['left_out'], 'more cell')}: read_cells with start={start}")
-    return Reply(data, (*(blocks or ["[no cells]"]), *cells.doubt(call, notebook, sight.path)))
+    return Reply(data, (*(blocks or ["[no cells]"]), *news_block(data), *cells.doubt(call, notebook, sight.path)))
 
 
 def _blocks(cell: CellReading, pictures: Iterator[Image]) -> list[Block]:

@@ -10,16 +10,19 @@ from cellwright.core.text.cutting import cut_text
 from cellwright.core.text.sight import seen
 from cellwright.core.toolset import Reply
 from cellwright.core.types import Call
+from cellwright.jupyter.edits.edited import compared
 from cellwright.jupyter.model import CellHead
 from cellwright.jupyter.notebooks.meaning import ANY, Expected, each_at, exactly
 from cellwright.jupyter.notebooks.notebook import LiveNotebook, SourceChange
-from cellwright.jupyter.tools.changes import with_diff
 from cellwright.jupyter.tools.common import (
     CellWhereabouts,
     EditOutcome,
     Insertion,
     acknowledgement,
     author_of,
+    change_part,
+    change_report,
+    news_block,
     saved_part,
     whereabouts,
 )
@@ -56,8 +59,7 @@ async def insert_cell(
         "message": f"Inserted {cell_type} cell {inserted['index']} in {path}",
         "path": path.text,
         "cells": [inserted],
-        "diff": reply.data["diff"],
-        "view": reply.data["view"],
+        **change_part(reply.data),
         "live": reply.data["live"],
         **saved_part(reply.data),
     }
@@ -93,18 +95,19 @@ async def overwrite_cell_source(
         return cell.index, ids
 
     async with cells.notebooks.open(call, path) as document:
-        ((index, ids), diff, after), acknowledged = await document.change(with_diff(overwrite))
-        where, shown = whereabouts(document.view, ids), sight.show(after, ids, believed)
+        edited, acknowledged = await document.change(compared(overwrite))
+        index, ids = edited.result
+        where, change = whereabouts(document.view, ids), change_report(sight, edited, ids, believed)
+    diff = change["diff"]
     message = f"Overwrote cell {index} of {path}" if diff else f"Cell {index} of {path} has this source already"
     data: OverwrittenCell = {
         "message": message,
         "path": path.text,
-        "diff": diff,
-        "view": shown,
         "cells": where,
+        **change,
         **acknowledgement(acknowledged),
     }
-    return Reply(data, (message, *([diff] if diff else [])))
+    return Reply(data, (message, *([diff] if diff else []), *news_block(data)))
 
 
 class CellThatWas(TypedDict):
@@ -138,8 +141,9 @@ async def delete_cell(
 
     async with cells.notebooks.open(call, path) as document:
         await document.catch_up()
-        ((index, deleted_head), diff, after), acknowledged = await document.change(with_diff(delete))
-        remaining, shown = document.view.cell_count, sight.show(after)
+        edited, acknowledged = await document.change(compared(delete))
+        index, deleted_head = edited.result
+        remaining, change = document.view.cell_count, change_report(sight, edited)
     source = cut_text(seen(deleted_head.source).text, DELETED_CHARACTERS)
     message = f"Deleted cell {index} of {path}, {remaining} are left"
     deleted: CellThatWas = {"id": deleted_head.id, "cell_type": clean(deleted_head.cell_type).text, "source": source}
@@ -148,7 +152,6 @@ async def delete_cell(
         "path": path.text,
         "deleted": deleted,
         "cell_count": remaining,
-        "diff": diff,
-        "view": shown,
+        **change,
         **acknowledgement(acknowledged),
     }

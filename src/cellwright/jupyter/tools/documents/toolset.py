@@ -10,13 +10,13 @@ from cellwright.core.text.counting import counted
 from cellwright.core.toolset import Reply, Toolset, read, write
 from cellwright.core.types import Call
 from cellwright.jupyter.documents.text import TextDocument, excerpt
+from cellwright.jupyter.edits.edited import compared
 from cellwright.jupyter.edits.overwriting import overwrite
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.notebooks.meaning import ANY
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.notebookjson import notebook_json, with_ids
 from cellwright.jupyter.service import LiveNotebooks
-from cellwright.jupyter.tools.changes import with_diff
 from cellwright.jupyter.tools.common import EditAcknowledgement, EditOutcome, acknowledgement, author_of, off_the_loop
 from cellwright.jupyter.tools.documents.common import (
     BESIDES_TOKENS,
@@ -229,8 +229,8 @@ async def _overwrite_notebook(
 
     async with files.notebooks.open(call, path) as document:
         await document.catch_up()
-        (changed, diff, after), acknowledged = await document.change(with_diff(overwrite_all))
-        count, new_view = document.view.cell_count, sight.show_all(after)
+        edited, acknowledged = await document.change(compared(overwrite_all))
+        changed, count, new_view = edited.result, document.view.cell_count, sight.show_all(edited.after)
     message = (
         f"Overwrote {path}, which has {counted(count, 'cell')} now; came, went or changed: {changed}; "
         "undo_nb_edit takes it back"
@@ -240,7 +240,7 @@ async def _overwrite_notebook(
         "path": path.text,
         "cell_count": count,
         "changed_cells": changed,
-        "diff": diff,
+        "diff": edited.diff,
         "view": new_view,
         **acknowledgement(acknowledged),
     }

@@ -1,14 +1,15 @@
 """What an edit did to a notebook, in a few lines: every edit answers with it."""
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from cellwright.core.text.counting import counted
 from cellwright.core.text.sight import pictured
 from cellwright.jupyter.model import CellHead
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.outline import one_word
-from cellwright.jupyter.notebooks.sights import Sight
+from cellwright.jupyter.notebooks.views import Sight
 from cellwright.notebook.shortdiff import changed_lines, short_diff
 
 FIRST_LINE_CHARACTERS = 60
@@ -17,10 +18,20 @@ FEW = 8
 T = TypeVar("T")
 
 
-def with_diff(edit: Callable[[LiveNotebook], T]) -> Callable[[LiveNotebook], tuple[T, str, Sight]]:
-    """The edit, which then also returns what it changed, and the notebook right after it, before anybody else changes it."""
+@dataclass(frozen=True, slots=True)
+class Edited(Generic[T]):
+    """What an edit returned, what it changed, and the notebook right before and right after it: nobody else's change is between them."""
 
-    def edit_and_compare(view: LiveNotebook) -> tuple[T, str, Sight]:
+    result: T
+    diff: str
+    before: Sight
+    after: Sight
+
+
+def compared(edit: Callable[[LiveNotebook], T]) -> Callable[[LiveNotebook], Edited[T]]:
+    """The edit, which then also says what it changed."""
+
+    def edit_and_compare(view: LiveNotebook) -> Edited[T]:
         touched: set[str] = set()
         stop = view.on_change(lambda change: touched.update(change.cells))
         then = view.sight()
@@ -34,7 +45,7 @@ def with_diff(edit: Callable[[LiveNotebook], T]) -> Callable[[LiveNotebook], tup
         places_then = places if now.order is then.order else _places(then, touched)
         before = {cell_id: (index, replaced[cell_id]) for cell_id, index in places_then if cell_id in replaced}
         after = {cell_id: (index, view.head(index)) for cell_id, index in places}
-        return result, short_diff(_lines(before, after)), now
+        return Edited(result, short_diff(_lines(before, after)), then, now)
 
     return edit_and_compare
 
