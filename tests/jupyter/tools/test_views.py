@@ -795,6 +795,9 @@ class ScriptedAgent:
             # What it now takes for the text of the cell, whatever was merged into it.
             seen["source"] = expected or seen["source"]
             self._follow(tool, seen, place, {"id": answer.get("cells", [{}])[0].get("id"), "source": mine})
+        elif "view" in result.structured_content["error"].get("details", {}):
+            # The refusal showed an outline, in which indexes count from now on.
+            self.knows_order = False
         return outcome
 
     def _follow(self, tool: str, seen: dict[str, Any], place: int, new: dict[str, Any]) -> None:

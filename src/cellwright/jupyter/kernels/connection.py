@@ -25,6 +25,7 @@ from cellwright.jupyter.kernels.channel import (
     TooLong,
     left_out,
 )
+from cellwright.jupyter.kernels.ran import USERNAME, KernelRuns
 from cellwright.jupyter.kernels.request import (
     Completion,
     ExecuteReply,
@@ -98,6 +99,8 @@ class KernelConnection:
         """That of the process before a restart which the server told us of."""
         self._starts_anew = False
         self._closed = False
+        self.ran = KernelRuns()
+        """What ran in the kernel's present life, as far as we heard of it."""
 
     @property
     def connected(self) -> bool:
@@ -132,6 +135,7 @@ class KernelConnection:
                 self._channel = await self._open_channel()
                 self._spawn(self._read(self._channel))
                 self._answers = False
+                self.ran.note_gap()
             if not self._answers:
                 await self._nudge()
 
@@ -191,6 +195,18 @@ class KernelConnection:
         content = await self._query("inspect_request", question, timeout)
         return dict(content.get("data", {})) if content.get("found") else None
 
+    async def all_that_ran(self, timeout: float) -> KernelRuns:  # noqa: ASYNC109
+        """What ran in the kernel's present life, also before we listened, if the kernel tells within `timeout` seconds."""
+        with contextlib.suppress(DeadlineExceeded):
+            await self._remember_history(timeout)
+        return self.ran
+
+    async def _remember_history(self, timeout: float) -> None:  # noqa: ASYNC109
+        if self.ran.whole and self.answers:
+            return
+        question = {"hist_access_type": "range", "session": 0, "start": 1, "stop": None, "raw": True, "output": False}
+        self.ran.complete(await self._query("history_request", question, timeout))
+
     def note_restart(self, seen_before: int) -> None:
         """The server says that it has restarted the kernel. `seen_before` is `restarts` before the request to restart.
 
@@ -243,7 +259,7 @@ class KernelConnection:
         header = {
             "msg_id": secrets.token_hex(16),
             "msg_type": kind,
-            "username": "cellwright",
+            "username": USERNAME,
             "session": self.session_id,
             "date": datetime.now(UTC).isoformat(),
             "version": PROTOCOL_VERSION,
@@ -366,6 +382,8 @@ class KernelConnection:
             # The old process ends. Wait for the new one before sending code: until then nobody may listen to its output.
             self.note_restart(self.restarts)
         request = self._requests.get(message.parent_id)
+        if message.channel == "iopub" and (request is None or request.counts):
+            self.ran.receive(message)
         if request is not None:
             request.receive(message)
         elif message.channel == "iopub" and message.type != "status" and message.parent_id in self._finished:
@@ -403,6 +421,7 @@ class KernelConnection:
     def _note_death(self, event: str, spare: str = "") -> None:
         """Fail the requests that ended with the old process. `spare` is the id of one that the new process answers."""
         self.restarts += 1
+        self.ran.begin_life()
         self._ending = event
         self._answers = False
         self._starts_anew = True

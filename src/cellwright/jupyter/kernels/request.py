@@ -82,6 +82,11 @@ class Request:
     def runs_code(self) -> bool:
         return self.message.type == "execute_request"
 
+    @property
+    def counts(self) -> bool:
+        """Whether the kernel numbers it: a run of a cell, and not a look at the kernel's variables."""
+        return self.runs_code and bool(self.message.content.get("store_history"))
+
     def receive(self, message: Message) -> None:
         self.started = True
         self.replied = self.replied or message.channel == self.message.channel

@@ -256,6 +256,7 @@ class CallersSight:
             details={
                 "outline": notebook.outline_lines(places[:MOST_NAMED]),
                 "view": self.show(now, lines=[now.keys[index] for index in places[:MOST_NAMED]]),
+                **self.order_news(now),
             },
         )
 
@@ -300,8 +301,8 @@ class CallersSight:
     def _around(self, notebook: LiveNotebook, index: int) -> dict[str, object]:
         """The outline around a cell, which the caller is shown with a refusal."""
         start, end = max(0, index - LINES_AROUND), min(notebook.cell_count, index + LINES_AROUND + 1)
-        view = self._show_outline(notebook, start, end)
-        return {"outline": notebook.outline_lines(range(start, end)), "view": view}
+        shown = self.outline_shown(notebook, start, end - start)
+        return {"outline": notebook.outline_lines(range(start, end)), **shown}
 
 
 class _ShownCells:

@@ -24,7 +24,8 @@ class ViewShown(OrderNews):
 def order_news(seen: Sight, before: Sight, after: Sight) -> OrderNews:
     """How `before` differs in its order from what was `seen`, with the indexes of `after`, which differs from `before` by an own edit."""
     # Files of older formats keep no ids: the same cells have others after the file was opened again.
-    if seen.has_order_of(before) or seen.revisions == before.revisions:
+    is_opened_again = seen.revisions == before.revisions and seen.positions.keys().isdisjoint(before.positions)
+    if seen.has_order_of(before) or is_opened_again:
         return {}
     now = after.positions
     came = sorted(now[key] for key in before.positions if key not in seen.positions and key in now)
@@ -38,7 +39,7 @@ def order_news(seen: Sight, before: Sight, after: Sight) -> OrderNews:
     places = [
         *(f"inserted {span}" for span in _spans(came)),
         *(f"deleted what was {span}" for span in _spans(gone)),
-        *(f"moved {start} to {end}" for start, end in moved),
+        *(f"moved {start} to {end}" for start, end in moved if start != end),
     ]
     if not places:
         return {}
