@@ -110,9 +110,9 @@ class CallersSight:
             return self.show(notebook)
         return shown.name
 
-    def show_aside(self, notebook: LiveNotebook, shown: Collection[str]) -> str:
+    def show_aside(self, notebook: LiveNotebook | Sight, shown: Collection[str]) -> str:
         """A view for what a resource shows. It counts only in calls that name it: a program may have read it, and no agent seen it."""
-        now = notebook.sight()
+        now = notebook if isinstance(notebook, Sight) else notebook.sight()
         unseen = self._shown.unseen_in(now, shown) if self._shown is not None else {}
         return self._sights.remember(self._call, self._key, replace(View.of(now, unseen), aside=True))
 
