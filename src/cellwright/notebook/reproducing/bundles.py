@@ -99,8 +99,13 @@ def _is_cut(output: Data) -> bool:
 
 
 def _best_to_compare(data: Mapping[str, object]) -> str:
-    """The form that tells most. JSON that programs draw from comes before the page that loads their scripts."""
-    rich = next((mime for mime in data if mime.endswith("+json") and mime != WIDGET), None)
+    """The form that tells most. JSON that programs draw from comes before the page that loads their scripts.
+
+    A widget comes first: its other forms say only that there is one.
+    """
+    if WIDGET in data:
+        return WIDGET
+    rich = next((mime for mime in data if mime.endswith("+json")), None)
     best = best_mime(data)
     if best in PICTURES or best == "image/svg+xml" or rich is None:
         return best
@@ -114,12 +119,10 @@ def _forms(output: Data) -> str:
 def _compare_form(mime: str, kept: object, new: object, rules: Rules) -> Comparison:
     if mime == WIDGET:
         return unknown("a widget, whose state is not part of the notebook")
-    if kept == new:
-        return SAME
     if mime.endswith("json"):
         return compare_json(kept, new, rules)
     if isinstance(kept, str) and isinstance(new, str):
-        return _compare_written(mime, kept, new, rules)
+        return SAME if kept == new else _compare_written(mime, kept, new, rules)
     return unknown(f"{mime}, which is no text")
 
 

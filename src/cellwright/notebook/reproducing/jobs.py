@@ -7,7 +7,7 @@ from typing import Any
 from cellwright.notebook.reproducing.bundles import compare_outputs
 from cellwright.notebook.reproducing.pictures import load_decoder
 from cellwright.notebook.reproducing.values import Comparison, Likeness, Rules
-from cellwright.notebook.shortdiff import text_diff
+from cellwright.notebook.shortdiff import changed_lines, short_diff
 
 
 def compare(
@@ -19,8 +19,8 @@ def compare(
 
     def answer() -> dict[str, Any]:
         compared = compare_outputs(kept, new, rules)
-        diff = text_diff(compared.kept, compared.new) if compared.kept or compared.new else ""
-        return {"likeness": compared.likeness.value, "reasons": list(compared.reasons), "diff": diff}
+        lines = [line for line in changed_lines(compared.kept, compared.new) if line.startswith(("-", "+"))]
+        return {"likeness": compared.likeness.value, "reasons": list(compared.reasons), "diff": short_diff(lines)}
 
     return answer
 
