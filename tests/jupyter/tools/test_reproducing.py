@@ -27,6 +27,7 @@ from cellwright.jupyter.tools.reproducing import reproduce_nb
 from cellwright.jupyter.tools.running import execute_nb_cells
 from cellwright.notebook.addressing import at
 from jupyter_support import JupyterServer, PersonIn, eventually, write_notebook
+from kernel_support import rest
 from requirements import requirement
 from support import stdio_client
 
@@ -422,7 +423,9 @@ async def test_a_kernel_that_dies_is_an_error_and_leaves_nothing(
 
 
 @requirement("reproduce:ends")
-async def test_the_end_of_the_service_ends_the_kernels(jupyter: Jupyter, notebook: Notebook) -> None:
+async def test_the_end_of_the_service_ends_the_kernels(
+    jupyter: Jupyter, jupyter_server: JupyterServer, notebook: Notebook
+) -> None:
     async def connect() -> FoundServer:
         return FoundServer(jupyter, "named")
 
@@ -433,7 +436,8 @@ async def test_the_end_of_the_service_ends_the_kernels(jupyter: Jupyter, noteboo
     await begun(service, started["execution_id"])
     assert len(await kernel_ids(jupyter) - before) == 1
     await service.close()
-    assert await kernel_ids(jupyter) == before
+    left = await asyncio.to_thread(rest, jupyter_server, "GET", "/api/kernels")
+    assert {kernel["id"] for kernel in left} == before
 
 
 @requirement("reproduce:bounded")
@@ -501,5 +505,14 @@ async def test_a_client_over_stdio_is_shown_progress_and_gets_the_result_later(
         )
         assert later.structured_content is not None
         assert later.structured_content["counts"] == {"no_output_kept": 3}
+        write_notebook(server_process.root, path, [SLEEP])
+        left = await client.call_tool("reproduce_nb", {"path": path, "timeout": 3})
+        assert left.structured_content is not None
+        assert left.structured_content["status"] == "running"
+        kernels = {kernel["id"] for kernel in await asyncio.to_thread(rest, server_process, "GET", "/api/kernels")}
+        assert kernels
+    # The end of a client is the end of its cellwright, and of the kernels that nobody knows of.
+    remaining = {kernel["id"] for kernel in await asyncio.to_thread(rest, server_process, "GET", "/api/kernels")}
+    assert len(kernels - remaining) == 1
     async with stdio_client(tmp_path, *flags, "--read-only") as client:
         assert "reproduce_nb" not in {tool.name for tool in (await client.list_tools()).tools}
