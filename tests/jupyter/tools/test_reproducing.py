@@ -111,7 +111,7 @@ async def test_a_notebook_that_reproduces(notebooks: LiveNotebooks, jupyter: Jup
         cell("  \n", count=None),
         cell("print('a')\nprint('b')", [*printed("a\n"), *printed("b\n")]),
     )
-    report = await reproduce_nb(notebooks, CALL, notebook.path)
+    report: Any = await reproduce_nb(notebooks, CALL, notebook.path)
     assert report["reproduces"] is True, report
     assert report["counts"] == {"same": 3, "close": 2}
     assert verdicts(report) == {3: "close", 4: "close"}
@@ -125,7 +125,7 @@ async def test_a_notebook_that_reproduces(notebooks: LiveNotebooks, jupyter: Jup
     kernel = report.get("kernel")
     assert kernel is not None
     assert (kernel["language"], kernel["version"][:2]) == ("python", "3.")
-    assert "python" in kernel["interpreter"]  # pyright: ignore[reportTypedDictNotRequiredAccess]
+    assert "python" in kernel["interpreter"]
     assert await kernel_ids(jupyter) == before
 
 
@@ -144,7 +144,7 @@ async def test_each_cell_that_differs_is_shown_with_why(notebooks: LiveNotebooks
         cell(plot.format("[1, 2, 3]")),
         cell("{'b': 1}['b']", result("1")),
     )
-    report = await reproduce_nb(notebooks, CALL, notebook.path)
+    report: Any = await reproduce_nb(notebooks, CALL, notebook.path)
     assert report["reproduces"] is False
     assert report["counts"] == {"same": 1, "different": 6, "no_output_kept": 1}
     by_index: dict[int, Any] = {found["index"]: found for found in report["cells"]}
@@ -169,9 +169,9 @@ async def test_pictures_of_a_real_library(notebooks: LiveNotebooks, notebook: No
     assert kept["cells"][0]["outputs"][0]["data"]["image/png"]
     async with notebooks.open(CALL, NotebookPath(notebook.path)) as document:
         await document.change(lambda view: view.replace([SourceChange(at(0), plot.format("[1, 2, 3.5]"))]))
-    report = await reproduce_nb(notebooks, CALL, notebook.path)
+    report: Any = await reproduce_nb(notebooks, CALL, notebook.path)
     assert verdicts(report) == {0: "different"}
-    assert "of the picture looks different" in report["cells"][0]["why"][0]  # pyright: ignore[reportTypedDictNotRequiredAccess]
+    assert "of the picture looks different" in report["cells"][0]["why"][0]
 
 
 @requirement("reproduce:verdicts")
@@ -179,9 +179,9 @@ async def test_what_cannot_be_compared_is_not_known(notebooks: LiveNotebooks, no
     show = "from IPython.display import display\ndisplay({'application/x-odd': %r}, raw=True)"
     odd = [{"output_type": "display_data", "data": {"application/x-odd": "1"}, "metadata": {}}]
     notebook.write(cell(show % "2", odd), cell("1", result("1")))
-    report = await reproduce_nb(notebooks, CALL, notebook.path)
+    report: Any = await reproduce_nb(notebooks, CALL, notebook.path)
     assert (report["reproduces"], report["counts"]) == (None, {"same": 1, "unknown": 1})
-    assert report["cells"][0]["why"] == ["application/x-odd"]  # pyright: ignore[reportTypedDictNotRequiredAccess]
+    assert report["cells"][0]["why"] == ["application/x-odd"]
 
 
 @requirement("reproduce:compare:forms")
@@ -193,7 +193,7 @@ async def test_outputs_that_a_later_cell_changes_are_compared_as_they_are_at_the
         cell("from IPython.display import display\nhandle = display('before', display_id=True)", shown),
         cell("handle.update('after')"),
     )
-    report = await reproduce_nb(notebooks, CALL, notebook.path)
+    report: Any = await reproduce_nb(notebooks, CALL, notebook.path)
     assert (report["reproduces"], report["counts"]) == (True, {"same": 2}), report
 
 
@@ -206,27 +206,27 @@ async def test_an_error_ends_the_run_unless_it_is_expected(notebooks: LiveNotebo
         cell("print('last')", printed("last\n")),
     ]
     notebook.write(*cells)
-    report = await reproduce_nb(notebooks, CALL, notebook.path)
+    report: Any = await reproduce_nb(notebooks, CALL, notebook.path)
     assert (report["reproduces"], report["counts"]) == (False, {"same": 2, "error": 1, "not_run": 1})
     assert report.get("first_difference") == {"index": 2, "id": "c2", "status": "error"}
-    assert "it raised ValueError" in report["cells"][0]["why"]  # pyright: ignore[reportTypedDictNotRequiredAccess]
-    report = await reproduce_nb(notebooks, CALL, notebook.path, stop_on_error=False)
+    assert "it raised ValueError" in report["cells"][0]["why"]
+    report: Any = await reproduce_nb(notebooks, CALL, notebook.path, stop_on_error=False)
     assert report["counts"] == {"same": 3, "error": 1}
 
 
 @requirement("reproduce:stops")
 async def test_an_error_that_is_kept_ends_the_run_as_it_did(notebooks: LiveNotebooks, notebook: Notebook) -> None:
     notebook.write(cell("1/0", raised("ZeroDivisionError", "division by zero")), cell("print('never')", count=None))
-    report = await reproduce_nb(notebooks, CALL, notebook.path)
+    report: Any = await reproduce_nb(notebooks, CALL, notebook.path)
     assert (report["reproduces"], report["counts"]) == (None, {"same": 1, "not_run": 1})
 
 
 @requirement("reproduce:stops")
 async def test_questions_are_not_asked(notebooks: LiveNotebooks, notebook: Notebook) -> None:
     notebook.write(cell("input('name?')", result("'ada'")))
-    report = await reproduce_nb(notebooks, CALL, notebook.path)
+    report: Any = await reproduce_nb(notebooks, CALL, notebook.path)
     assert verdicts(report) == {0: "error"}
-    assert report["cells"][0]["hint"]  # pyright: ignore[reportTypedDictNotRequiredAccess]
+    assert report["cells"][0]["hint"]
 
 
 @requirement("reproduce:parameters")
@@ -237,13 +237,13 @@ async def test_parameters_are_set_where_the_notebook_says(notebooks: LiveNoteboo
         cell("alpha, names, flag, none", result("(0.5, ['a'], True, None)")),
     )
     values = {"alpha": 0.5, "names": ["a"], "flag": True, "none": None}
-    report = await reproduce_nb(notebooks, CALL, notebook.path, parameters=values)
+    report: Any = await reproduce_nb(notebooks, CALL, notebook.path, parameters=values)
     assert (report["reproduces"], report["counts"]) == (True, {"same": 2}), report
     assert report.get("parameters", "").startswith("set after cell 0")
     assert "in place of those of an earlier run" in report.get("parameters", "")
     notebook.path = notebook.path.replace("n.ipynb", "untagged.ipynb")
     notebook.write(MARKDOWN, cell("alpha", result("0.25")))
-    report = await reproduce_nb(notebooks, CALL, notebook.path, parameters={"alpha": 0.25})
+    report: Any = await reproduce_nb(notebooks, CALL, notebook.path, parameters={"alpha": 0.25})
     assert report["reproduces"] is True, report
     assert report.get("parameters") == "set at the top, because no cell is tagged parameters"
 
@@ -276,7 +276,7 @@ async def test_a_deleted_cell_and_another_order_are_found_out(notebooks: LiveNot
         cell("y = 9", count=6),
         language_info={"name": "python", "version": "3.1.4"},
     )
-    report = await reproduce_nb(notebooks, CALL, notebook.path)
+    report: Any = await reproduce_nb(notebooks, CALL, notebook.path)
     assert verdicts(report) == {1: "different", 3: "error"}
     assert "another order: cell 2, 4 before one above" in report["cells"][0]["hint"]
     assert "defined only below, in cell 4" in report["cells"][1]["hint"]
@@ -298,7 +298,7 @@ async def test_nothing_of_the_notebook_is_touched(
         session = await notebooks.session(CALL, path)
         queue = await notebooks.queue(CALL, session)
         count = (await queue.kernel.execute("x = 'mine'", silent=True)).execution_count
-        report = await reproduce_nb(notebooks, CALL, notebook.path)
+        report: Any = await reproduce_nb(notebooks, CALL, notebook.path)
         assert report["reproduces"] is True, report
         await them.settle()
         assert them.doc.get_state() == seen
@@ -333,10 +333,10 @@ async def test_the_copy_is_of_one_moment_with_what_nobody_saved(
         async with notebooks.open(CALL, NotebookPath(notebook.path)) as document:
             await eventually(lambda: document.view.cell_count == 2, "the deletion")
         gate.touch()
-        report = (await get_execution(notebooks, CALL, started["execution_id"], timeout=60)).data
-        assert report["reproduces"] is True, report  # pyright: ignore[reportTypedDictNotRequiredAccess]
-        assert report["counts"] == {"same": 3}  # pyright: ignore[reportTypedDictNotRequiredAccess]
-        assert report["view"] != (await get_nb_stat(notebooks, CALL, notebook.path))["view"]  # pyright: ignore[reportTypedDictNotRequiredAccess, reportGeneralTypeIssues]
+        report: Any = (await get_execution(notebooks, CALL, started["execution_id"], timeout=60)).data
+        assert report["reproduces"] is True, report
+        assert report["counts"] == {"same": 3}
+        assert report["view"] != (await get_nb_stat(notebooks, CALL, notebook.path))["view"]
     assert file.exists()
 
 
@@ -445,7 +445,7 @@ async def test_an_answer_stays_small_and_names_what_it_leaves_out(notebooks: Liv
     long = "\n".join(f"line {number} of the kept output" for number in range(200))
     cells = [cell(f"print({number})", printed(long)) for number in range(120)]
     notebook.write(*cells)
-    report = await reproduce_nb(notebooks, CALL, notebook.path)
+    report: Any = await reproduce_nb(notebooks, CALL, notebook.path)
     assert report["counts"] == {"different": 120}
     assert estimate_tokens(compact(report)) < 8_000
     shown, left_out = len(report["cells"]), report.get("more", [])
@@ -509,10 +509,12 @@ async def test_a_client_over_stdio_is_shown_progress_and_gets_the_result_later(
         left = await client.call_tool("reproduce_nb", {"path": path, "timeout": 3})
         assert left.structured_content is not None
         assert left.structured_content["status"] == "running"
-        kernels = {kernel["id"] for kernel in await asyncio.to_thread(rest, server_process, "GET", "/api/kernels")}
-        assert kernels
-    # The end of a client is the end of its cellwright, and of the kernels that nobody knows of.
-    remaining = {kernel["id"] for kernel in await asyncio.to_thread(rest, server_process, "GET", "/api/kernels")}
-    assert len(kernels - remaining) == 1
+        before = {kernel["id"] for kernel in rest(server_process, "GET", "/api/kernels")}
+
+    def ended() -> bool:
+        return len(before - {kernel["id"] for kernel in rest(server_process, "GET", "/api/kernels")}) == 1
+
+    # The end of a client is the end of its cellwright, and of a kernel that nobody else knows of.
+    await eventually(ended, "the end of the kernel")
     async with stdio_client(tmp_path, *flags, "--read-only") as client:
         assert "reproduce_nb" not in {tool.name for tool in (await client.list_tools()).tools}

@@ -63,11 +63,25 @@ json_values = st.recursive(
 some_text = st.text(max_size=80) | st.from_regex(
     r"\A(?:\d{1,4}[-:., ]|0x7f[0-9a-f]{10} |[a-z ]{1,6}|<td>|\r|\x1b\[1m|-?\d+\.\d+e?\d* |nan ){1,12}\Z"
 )
+
+
+def one_stream(text: str, name: str) -> dict[str, Any]:
+    return stream(text, name)[0]
+
+
+def one_shown(mime: str, value: object) -> dict[str, Any]:
+    return shown(mime, value)[0]
+
+
+def one_error(text: str) -> dict[str, Any]:
+    return error("ValueError", text)[0]
+
+
 outputs = st.lists(
-    st.builds(lambda text, name: stream(text, name)[0], some_text, st.sampled_from(["stdout", "stderr"]))
-    | st.builds(lambda mime, text: shown(mime, text)[0], mimes, some_text)
-    | st.builds(lambda value: shown("application/json", value)[0], json_values)
-    | st.builds(lambda text: error("ValueError", text)[0], some_text)
+    st.builds(one_stream, some_text, st.sampled_from(["stdout", "stderr"]))
+    | st.builds(one_shown, mimes, some_text)
+    | st.builds(one_shown, st.just("application/json"), json_values)
+    | st.builds(one_error, some_text)
     | st.dictionaries(st.text(max_size=5), json_values, max_size=3),
     max_size=5,
 )
@@ -298,7 +312,7 @@ def test_pictures_are_compared_by_what_they_show(new: str, verdict: str) -> None
 
 @requirement("reproduce:compare:forms")
 def test_without_a_decoder_other_bytes_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "find_spec", lambda _name: None)
+    monkeypatch.setattr(pictures, "can_decode", lambda: False)
     assert compare_outputs(shown("image/png", plot(LINE)), shown("image/png", plot(LINE)), RULES).is_same
     compared = compare_outputs(shown("image/png", plot(LINE)), shown("image/png", plot(LINE, noise=40)), RULES)
     assert compared.likeness == "unknown"

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from cellwright.core.errors import CellwrightError, NotFound
 from cellwright.jupyter.connected import Connected
@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 END_PAUSES = (0.5, 2.0, 5.0)
 """Seconds between attempts to end a kernel whose server does not answer."""
+RESTART_SECONDS = 15.0
+"""How long Jupyter may take to start a kernel again that died."""
 UNKNOWN_MEMORY = KernelMemory(None, None)
 
 
@@ -90,6 +92,12 @@ async def _start(kernels: JupyterKernels, name: str | None, beside: NotebookPath
 
 
 async def _end(kernels: JupyterKernels, live: LiveKernels, kernel_id: str, not_ended: Callable[[str], None]) -> None:
+    connection = (await live.queue(kernel_id)).kernel
+    if connection.restarts:
+        # It died, and Jupyter starts it again: what is shut down in the midst of that goes on all the same.
+        with suppress(CellwrightError, TimeoutError):
+            async with asyncio.timeout(RESTART_SECONDS):
+                await connection.ready()
     async with live.ending(kernel_id):
         failure = await _shut_down(kernels, kernel_id)
     if failure:
@@ -101,16 +109,16 @@ async def _end(kernels: JupyterKernels, live: LiveKernels, kernel_id: str, not_e
 
 
 async def _shut_down(kernels: JupyterKernels, kernel_id: str) -> str:
-    """End the kernel. Returns why it could not be ended, or an empty text."""
+    """End the kernel, and see that it is gone. Returns why it could not be ended, or an empty text."""
     failure = ""
     for pause in (*END_PAUSES, 0.0):
         try:
             await kernels.shut_down(kernel_id)
+            await kernels.kernel(kernel_id)
+            failure = "Jupyter still has it after it was shut down"
         except NotFound:
             return ""
         except CellwrightError as error:
             failure = error.message
-            await asyncio.sleep(pause)
-        else:
-            return ""
+        await asyncio.sleep(pause)
     return failure
