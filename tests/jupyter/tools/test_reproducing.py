@@ -422,6 +422,21 @@ async def test_a_kernel_that_dies_is_an_error_and_leaves_nothing(
     await gone(jupyter, before)
 
 
+@requirement("reproduce:verdicts", "reproduce:ends")
+async def test_a_kernel_that_somebody_ends_says_nothing_of_the_notebook(
+    notebooks: LiveNotebooks, jupyter: Jupyter, notebook: Notebook
+) -> None:
+    notebook.write(cell(SLEEP, printed("on\n")), cell("print(1)", printed("1\n")))
+    before = await kernel_ids(jupyter)
+    started = await reproduce_nb(notebooks, CALL, notebook.path, timeout=0)
+    await begun(notebooks, started["execution_id"])
+    (kernel,) = await kernel_ids(jupyter) - before
+    await jupyter.kernels.shut_down(kernel)
+    report: Any = (await get_execution(notebooks, CALL, started["execution_id"], timeout=60)).data
+    assert (report["reproduces"], report["counts"]) == (None, {"unknown": 1, "not_run": 1})
+    assert await kernel_ids(jupyter) == before
+
+
 @requirement("reproduce:ends")
 async def test_the_end_of_the_service_ends_the_kernels(
     jupyter: Jupyter, jupyter_server: JupyterServer, notebook: Notebook

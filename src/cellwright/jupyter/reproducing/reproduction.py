@@ -22,6 +22,7 @@ from cellwright.jupyter.kernels.executions import (
     Execution,
 )
 from cellwright.jupyter.kernels.interpreter import KernelMemory
+from cellwright.jupyter.kernels.request import KernelDied
 from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.reproducing.clean_kernel import CleanKernel, clean_kernel
 from cellwright.jupyter.reproducing.copies import CopiedCell, Injection, NotebookCopy
@@ -104,6 +105,7 @@ class Reproduction:
         self._held: list[_Ran] = []
         self._task: asyncio.Task[None] | None = None
         self._is_ending = False
+        self._why_not_run = ""
 
     @property
     def ended(self) -> bool:
@@ -148,6 +150,9 @@ class Reproduction:
                 if report and progress != reported:
                     reported, ticks = progress, ticks + 1
                     await report(len(self.findings) + ticks / (ticks + 10), self.total, progress)
+        if self.ended and self._task is not None and self._task.done() and not self._task.cancelled():
+            # A crash is raised where its result is waited for.
+            self._task.result()
 
     async def cancel(self, grace: float = INTERRUPT_GRACE) -> None:
         """End it with its kernel, and wait a little for that."""
@@ -264,18 +269,24 @@ class Reproduction:
                 )
 
     async def _finding(self, cell: CopiedCell, view: CellRunView, run: CellRun, cost: Cost) -> Finding:
-        if view.state in (RunStatus.DIED, RunStatus.INTERRUPTED, RunStatus.NOT_RUN) or (
-            view.state is RunStatus.ERROR and not run.raised
-        ):
-            message = view.error.value if view.error is not None else view.state.value
-            hint = view.error.hint if view.error is not None else ""
-            return Finding(cell, Verdict.ERROR, (message,), hint=hint, cost=cost)
+        if view.state is not RunStatus.DONE and not run.raised:
+            return self._cut_short(cell, view, cost)
         compared, diff = await self._compared(cell, view)
         verdict = judged(cell, compared, raised=run.raised, kept_error=has_error(cell.outputs))
         error = view.error if run.raised else None
         reasons = compared.reasons if verdict is not Verdict.NO_OUTPUT_KEPT else ()
         finding = Finding(cell, verdict, (*reasons, *view.notes), diff, cost=cost)
         return replace(finding, hint=explained(self.copy, finding, error, self.kernel.version if self.kernel else ""))
+
+    def _cut_short(self, cell: CopiedCell, view: CellRunView, cost: Cost) -> Finding:
+        """The cell did not end by itself. That its code ended the kernel says something of the notebook, all else does not."""
+        name, message, hint = view.state.value, view.state.value, ""
+        if view.error is not None:
+            name, message, hint = view.error.name, view.error.value, view.error.hint
+        if name == KernelDied.code:
+            return Finding(cell, Verdict.ERROR, (message,), hint=hint, cost=cost)
+        self._why_not_run = "the run was cut short above"
+        return Finding(cell, Verdict.UNKNOWN, (message,), hint=hint, cost=cost)
 
     async def _compared(self, cell: CopiedCell, view: CellRunView) -> tuple[Comparison, str]:
         if view.omitted:
@@ -305,7 +316,7 @@ class Reproduction:
 
     def _finish(self) -> None:
         reached = len(self.findings)
-        why = ("it was cancelled",) if self.cancelled else ()
+        why = ("it was cancelled",) if self.cancelled else (self._why_not_run,) if self._why_not_run else ()
         self.findings += [Finding(cell, Verdict.NOT_RUN, why) for cell in self.copy.cells[reached:]]
         # What the report needs of the copy is small; the outputs are not.
         self.copy = replace(self.copy, cells=[replace(cell, outputs=()) for cell in self.copy.cells])

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cellwright.core.text.counting import counted
 from cellwright.notebook.outputs import (
     PICTURES,
     Data,
@@ -143,7 +144,7 @@ def _compare_written(mime: str, kept: str, new: str, rules: Rules) -> Comparison
 def _compare_html(kept: str, new: str, rules: Rules) -> Comparison:
     (kept_text, kept_pictures), (new_text, new_pictures) = readable(kept), readable(new)
     if len(kept_pictures) != len(new_pictures):
-        counts = f"{len(kept_pictures)} pictures were kept, {len(new_pictures)} came"
+        counts = f"{counted(len(kept_pictures), 'picture')} kept, {len(new_pictures)} came"
         return different(f"text/html: {counts}", kept_text, new_text)
     embedded = [
         _compare_sources(before, after, rules) for before, after in zip(kept_pictures, new_pictures, strict=True)

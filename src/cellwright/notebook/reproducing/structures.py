@@ -58,7 +58,7 @@ def _objects(kept: dict[str, object], new: dict[str, object], rules: Rules, plac
 
 def _lists(kept: list[object], new: list[object], rules: Rules, place: str) -> Comparison:
     if len(kept) != len(new):
-        return different(f"{place}: {len(kept):,} entries were kept, {len(new):,} came")
+        return different(f"{place}: a list of {len(kept):,} was kept, of {len(new):,} came")
     return together(
         _compare(before, after, rules, f"{place}[{position}]")
         for position, (before, after) in enumerate(zip(kept, new, strict=True))

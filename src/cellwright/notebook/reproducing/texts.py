@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from cellwright.core.text.clean import clean
+from cellwright.core.text.counting import counted
 from cellwright.notebook.reproducing.tokens import Token, TokenKind, alike, is_progress, tokens_of
 from cellwright.notebook.reproducing.values import SAME, Comparison, Rules, close, different, together
 
@@ -26,7 +27,9 @@ def compare_texts(kept: str, new: str, rules: Rules, name: str = "text") -> Comp
         if compared.likeness != "different":
             return compared if pairs else close("white space or progress bars")
     elif len(kept_text) + len(new_text) > MOST_CHARACTERS:
-        return different(f"{name}: {len(kept_lines):,} lines were kept, {len(new_lines):,} came", kept_text, new_text)
+        return different(
+            f"{name}: {counted(len(kept_lines), 'line')} kept, {len(new_lines):,} came", kept_text, new_text
+        )
     else:
         compared = _compare_tokens(_all_tokens(kept_lines), _all_tokens(new_lines), rules)
         if compared.likeness != "different":
