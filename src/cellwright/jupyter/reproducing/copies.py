@@ -10,7 +10,7 @@ from cellwright.jupyter.documents.open_document import OpenDocument
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
-from cellwright.jupyter.notebooks.sights import Sight
+from cellwright.jupyter.notebooks.views import Sight
 from cellwright.jupyter.notebooks.whole import whole_json
 from cellwright.notebook.model import Kind, count_of, joined
 
