@@ -59,7 +59,9 @@ IN_FOLDERS: Sequence[tuple[str, dict[str, Any]]] = (
 
 @pytest.fixture(scope="module")
 def server(jupyter_server: JupyterServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
-    with in_front_of(jupyter_server, tmp_path_factory.mktemp("costs"), "--toolsets", "all") as running:
+    # Without a model for meaning: its threads do not stop the loop, but on a busy machine their time looks like the loop's.
+    options = ("--toolsets", "all", "--embedding-model", "none")
+    with in_front_of(jupyter_server, tmp_path_factory.mktemp("costs"), *options) as running:
         yield running
 
 

@@ -38,7 +38,7 @@ from cellwright.scratch.model import (
 )
 from cellwright.scratch.rows import CELLS
 from cellwright.scratch.sight.guard import Guard
-from cellwright.scratch.sight.memory import UNSEEN, Basis, PadSights, cell_part, schema_part
+from cellwright.scratch.sight.memory import UNSEEN, Basis, PadSight, PadSights, cell_part, schema_part, sight_of_cell
 from cellwright.scratch.store import CreatedPad, PadStore, require_pad, schema_named
 from cellwright.scratch.uses import Uses, idle_since, touch
 from cellwright.scratch.validation.checking import Checking
@@ -259,14 +259,15 @@ class Pads:
         key, guard, now = NotebookKey(tenant, checked_id(pad_id)), Guard(self.sights, basis), self._now()
         (cell,) = new_cells([draft], self._limits)
 
-        def work(tx: Transaction) -> WrittenPad:
+        def work(tx: Transaction) -> tuple[WrittenPad, PadSight]:
             pad, cells = self._store.insert(tx, key, [cell], index, guard, now)
             view = self._changed_view(tx, key, pad, [cell.id])
-            return WrittenPad(view, frozenset((cell.id,)), diff=brief_cells([], cells))
+            outcome = WrittenPad(view, frozenset((cell.id,)), diff=brief_cells([], cells))
+            return outcome, sight_of_cell(view.pad, cell)
 
-        outcome = await self._database.write(work)
+        outcome, sight = await self._database.write(work)
         self.watched.changed(key)
-        self._note_cell(basis, key, outcome, cell)
+        self._note_cell(basis, key, outcome, cell.id, sight)
         return await self._validated(key, outcome, cell.id, check=cell.check.on_write)
 
     async def replace_cell(
@@ -281,15 +282,16 @@ class Pads:
         key, guard, now = NotebookKey(tenant, checked_id(pad_id)), Guard(self.sights, basis), self._now()
         checked_cell = checked_draft(draft, self._limits)
 
-        def work(tx: Transaction) -> tuple[WrittenPad, Cell]:
+        def work(tx: Transaction) -> tuple[WrittenPad, PadSight]:
             replacement = self._store.replace_cell(tx, key, cell_id, checked_cell, new_index, guard, now)
             view = self._changed_view(tx, key, replacement.pad, [cell_id])
             diff = brief_replacement(replacement.before, replacement.after)
-            return WrittenPad(view, frozenset((cell_id,)), diff=diff, merged=replacement.merged), replacement.after
+            outcome = WrittenPad(view, frozenset((cell_id,)), diff=diff, merged=replacement.merged)
+            return outcome, sight_of_cell(view.pad, replacement.after)
 
-        outcome, after = await self._database.write(work)
+        outcome, sight = await self._database.write(work)
         self.watched.changed(key, cell_id)
-        self._note_cell(basis, key, outcome, after)
+        self._note_cell(basis, key, outcome, cell_id, sight)
         return await self._validated(key, outcome, cell_id, check=draft.validate)
 
     async def delete_cell(self, tenant: str, pad_id: str, cell_id: str, basis: Basis = UNSEEN) -> WrittenPad:
@@ -306,11 +308,11 @@ class Pads:
         self.sights.forget(basis.session, key, cell_part(cell_id))
         return outcome
 
-    def _note_cell(self, basis: Basis, key: NotebookKey, outcome: WrittenPad, cell: Cell) -> None:
+    def _note_cell(self, basis: Basis, key: NotebookKey, outcome: WrittenPad, cell_id: str, sight: PadSight) -> None:
         """Note that the caller knows this cell: it is as they wrote it, or the answer shows what else is in it."""
         self.sights.note_change(basis.session, key, outcome.view.pad)
         if not is_cut(outcome.merged):
-            self.sights.note_cells(basis.session, key, outcome.view.pad, [cell])
+            self.sights.note(basis.session, key, cell_part(cell_id), sight)
 
     def _changed_view(self, tx: Transaction, key: NotebookKey, pad: Pad, touched_ids: Sequence[str] | None) -> PadView:
         """The pad for the reply to a change: all cells of a small pad, else only those that were touched (None: all)."""

@@ -313,11 +313,13 @@ async def test_many_vectors_are_indexed_and_pieces_joined(
     await shelf.index.feed.close()
     stamp = table.stamp()
     assert stamp is not None
+    # How many pieces the feed left depends on how much came at once; what an index covers is not joined with what it does not.
+    before = pieces(table)
     for number in range(12):
         table.write([IndexedRow(10_000 + number, cell(str(number), "piece"), "", None)], [], stamp)
-    assert pieces(table) > 12
+    assert pieces(table) == before + 12
     table.tidy()
-    assert pieces(table) <= 6
+    assert pieces(table) <= before + 1
 
 
 def pieces(table: lance_table.LanceTable) -> int:

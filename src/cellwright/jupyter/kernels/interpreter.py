@@ -48,7 +48,7 @@ answer["packages"] = packages
 """
 
 _MEMORY = """
-import os, sys
+import sys
 answer = {"now": None, "peak": None}
 try:
     import resource
@@ -57,16 +57,12 @@ try:
 except ImportError:
     pass
 try:
-    with open("/proc/self/statm") as statm:
-        answer["now"] = int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-except (OSError, ValueError):
-    try:
-        import psutil
-        used = psutil.Process().memory_info()
-        answer["now"] = used.rss
-        answer["peak"] = answer["peak"] or getattr(used, "peak_wset", None)
-    except ImportError:
-        pass
+    import psutil  # IPython's kernel needs it itself
+    used = psutil.Process().memory_info()
+    answer["now"] = used.rss
+    answer["peak"] = answer["peak"] or getattr(used, "peak_wset", None)
+except ImportError:
+    pass
 """
 
 

@@ -70,6 +70,11 @@ def name_of_cell(cell: Cell) -> str:
     return revision_of(f"{attributes}\n{cell.source}")
 
 
+def sight_of_cell(pad: Pad, cell: Cell) -> PadSight:
+    """The cell as it is in this version of the pad. Takes as long as the cell is large."""
+    return PadSight(pad.version, name_of_cell(cell))
+
+
 class PadSights:
     """The sights of all callers. The threads of the database read them while the event loop writes them, hence the lock."""
 
@@ -105,7 +110,7 @@ class PadSights:
     def note_cells(self, session: str, key: NotebookKey, pad: Pad, cells: Iterable[Cell]) -> None:
         if session:
             for cell in cells:
-                self.note(session, key, cell_part(cell.id), PadSight(pad.version, name_of_cell(cell)))
+                self.note(session, key, cell_part(cell.id), sight_of_cell(pad, cell))
 
     def note_reading(
         self,
