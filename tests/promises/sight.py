@@ -9,6 +9,8 @@ PROMISES = {
     "sight:moved": "A cell that somebody moved after the caller saw it is not moved by an edit that does not know of it.",
     "sight:nothing-shown": "Who was shown nothing acts on the notebook as it is, and the answer names the cells by id and first line.",
     "sight:two-agents": "Agents with one token have a view each: of their connection, or by its name.",
+    "sight:together": "Calls that are sent together do not count on each other's answers: what they mean by these is refused, unless it is the same without them.",
+    "sight:place": "A text is replaced where it was when the caller saw it; if somebody changed it since, the same words elsewhere are left alone.",
     "sight:forgotten": "A view that is no longer remembered is refused and not guessed; what is remembered is bounded.",
     "sight:diff": "Every edit of a notebook answers with a short diff of what it changed, and a view.",
     "sight:documents": "A position in a text means the text that was shown; what others changed since is merged, or the edit is refused with what they did.",

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from cellwright.core.turns import Turn
+
 
 class Scope(StrEnum):
     """What a token may do. `run` means code execution: treat it as the whole user account."""
@@ -95,6 +97,9 @@ class Call:
 
     news: list[str] = field(default_factory=list[str], compare=False)
     """What the caller should know beside the answer, as that earlier edits are gone. It is added to the answer."""
+
+    turn: Turn | None = field(default=None, compare=False)
+    """When it began, and what is done when its answer goes out; None if that is of no account, and all counts at once."""
 
     @property
     def session(self) -> str:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pycrdt import Doc
 
+from cellwright.core import lastshown
 from cellwright.core.errors import Conflict, InvalidArgument
 from cellwright.core.types import Call, Principal
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
@@ -90,7 +91,7 @@ def test_so_many_sights_of_one_notebook_are_remembered(monkeypatch: pytest.Monke
 def test_where_too_many_connections_are_a_forgotten_one_is_not_taken_for_a_new_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "REMEMBERED_CONNECTIONS", 3)
+    monkeypatch.setattr(lastshown, "REMEMBERED_CONNECTIONS", 3)
     sights = Sights()
     name = sights.remember(call(connection="0"), "n.ipynb", a_sight("a"))
     assert sights.seen(call(connection="new"), "n.ipynb") is None

@@ -136,3 +136,57 @@ async def test_a_notebook_that_changed_is_not_overwritten_as_a_whole(agent: Any,
             done = await do("overwrite_document", path=path, content=whole, expect="any")
             assert done["diff"].splitlines()[0].startswith("- 0 ")
         assert await do.sources(path) == ["mine"]
+
+
+@requirement("sight:documents")
+async def test_a_text_that_came_back_unseen_was_not_seen(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = a_text(jupyter_server, folder, "one\ntwo\nthree\n")
+    async with agent() as do, person(path, "file") as them:
+        await text_of(do, path)
+        them.document.insert(0, "P\n")
+        await them.settle()
+        await text_of(do, path)
+        del them.document[0:2]
+        await them.settle()
+        await text_of(do, path)
+        them.document.insert(0, "P\n")
+        await them.settle()
+        await do("get_document_content", path=path, position=6, length=3)
+        await do("overwrite_document", path=path, content="one\ntwo\nTHREE\n")
+        assert await text_of(do, path) == "P\none\ntwo\nTHREE\n"
+
+
+@requirement("sight:documents", "sight:two-agents")
+async def test_what_another_connection_was_shown_is_not_known_to_this_one(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = a_text(jupyter_server, folder, "one\ntwo\nthree\n")
+    async with agent() as one, agent() as other, person(path, "file") as them:
+        await text_of(one, path)
+        them.document.insert(0, "from a person\n")
+        await them.settle()
+        await text_of(other, path)
+        await one("get_document_content", path=path, position=18, length=3)
+        await one("overwrite_document", path=path, content="one\ntwo\nTHREE\n")
+        assert await text_of(other, path) == "from a person\none\ntwo\nTHREE\n"
+
+
+@requirement("sight:documents")
+async def test_a_text_that_was_shown_is_known_under_its_new_name(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = a_text(jupyter_server, folder, "one\ntwo\n")
+    new_path = f"{folder}/b.txt"
+    async with agent() as do, person(path, "file") as them:
+        await text_of(do, path)
+        them.document.insert(0, "zero\n")
+        await them.settle()
+        await do("rename_document", path=path, newPath=new_path)
+        await do("overwrite_document", path=new_path, content="one\nTWO\n")
+        assert await text_of(do, new_path) == "zero\none\nTWO\n"
+        # And who wrote all of it knows all of it.
+        await do("overwrite_document", path=new_path, content="mine\n", expect="any")
+        await do("overwrite_document", path=new_path, content="mine again\n")
+        assert await text_of(do, new_path) == "mine again\n"

@@ -1,5 +1,6 @@
 """An edit means what its caller was shown: through a real client, a real Jupyter, and a person who types meanwhile."""
 
+import asyncio
 import os
 import random
 from collections import Counter
@@ -907,3 +908,28 @@ async def test_no_wrong_cell_no_lost_text_no_false_refusal(place: Place, mode: s
                 await them.settle()
     assert outcomes["done"] > ROUNDS // 3
     assert outcomes["CONFLICT"] > 0
+
+
+@requirement("sight:together")
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_calls_that_are_sent_together_change_the_cells_that_they_mean_or_none(
+    agent: Any, jupyter_server: JupyterServer, folder: str, mode: str
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, [f"cell {number}" for number in range(40)])
+    async with agent(mode) as do:
+        view = (await do("read_nb_cells", path=path))["view"]
+
+        async def delete(index: int, **named: str) -> bool:
+            result = await do.whole("delete_nb_cells", path=path, ranges=[{"start": index}], **named)
+            assert not result.is_error or result.structured_content["error"]["code"] == "CONFLICT", result.content
+            return not result.is_error
+
+        meant = range(0, 40, 2)
+        deleted = await asyncio.gather(*map(delete, meant))
+        assert deleted[0]
+        gone = {index for index, done in zip(meant, deleted, strict=True) if done}
+        assert await do.sources(path) == [f"cell {number}" for number in range(40) if number not in gone]
+        # With the view that they mean, none has to be refused.
+        assert all(await asyncio.gather(*(delete(index, view=view) for index in meant if index not in gone)))
+        assert await do.sources(path) == [f"cell {number}" for number in range(1, 40, 2)]

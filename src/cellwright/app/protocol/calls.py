@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from cellwright.app.log import log_event
@@ -16,6 +17,7 @@ from cellwright.app.protocol.results import (
     write_result,
 )
 from cellwright.core.errors import INTERNAL_ERROR, INTERNAL_HINT, INTERNAL_MESSAGE, CellwrightError, Crash
+from cellwright.core.turns import Turns
 from cellwright.core.types import Call
 
 Observe = Callable[[str, str, float], None]
@@ -51,6 +53,7 @@ class ToolCalls:
         self._result_tokens = result_tokens
         self._observe = observe
         self.recorder = recorder
+        self._turns = Turns()
         self.witness: Witness | None = None
         """Set before the first call."""
 
@@ -58,6 +61,8 @@ class ToolCalls:
         started = time.perf_counter()
         outcome = "cancelled"
         answer = Answer(())
+        turn = self._turns.begin(call.session)
+        call = replace(call, turn=turn)
         witness_state = self.witness.began(call, offered.name, arguments) if self.witness is not None else None
         try:
             parsed = offered.signature.parse(arguments)
@@ -73,6 +78,7 @@ class ToolCalls:
             log_event("crash", level=40, exc_info=True, tool=offered.name, request=call.request_id)
             answer = answer_error(Crash(f"{INTERNAL_MESSAGE} {call.request_id}", hint=INTERNAL_HINT), offered.failure)
         finally:
+            turn.end(answered=outcome != "cancelled")
             seconds = time.perf_counter() - started
             self._observe(offered.name, outcome, seconds)
             if self.recorder is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from cellwright.core.weight import weight
 from cellwright.jupyter.model import JsonObject
+from cellwright.jupyter.notebooks.cellmetadata import PASSING
 
 MAX_GROUPS = 50
 MAX_BYTES = 8 * 1024 * 1024
@@ -57,6 +58,18 @@ class Retyped:
     cell_id: str
     before: JsonObject
     after_source: str
+    after_rest: JsonObject
+    """What the cell has then beside its source; see `rest_of`."""
+
+
+def rest_of(cell: JsonObject) -> JsonObject:
+    """What people write in a cell beside its source: not its outputs, and not what JupyterLab notes of runs."""
+    metadata: JsonObject = cell.get("metadata") or {}
+    return {
+        "cell_type": str(cell.get("cell_type", "")),
+        "metadata": {key: value for key, value in metadata.items() if key not in PASSING},
+        "attachments": cell.get("attachments") or {},
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +122,9 @@ class TouchedCells:
     moved: frozenset[str] = frozenset()
     before: Mapping[str, str] = field(default_factory=dict[str, str])
     """By cell id: the text that the cell had before, where it had another or was removed."""
+    marked: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """By cell id: the entries of its metadata that changed."""
+    retyped: frozenset[str] = frozenset()
 
 
 Step = Inserted | Removed | Rewritten | Retyped | Moved | Cleared | Remarked
@@ -132,6 +148,8 @@ class EditGroup:
         ids: set[str] = set()
         moved: set[str] = set()
         before: dict[str, str] = {}
+        marked: dict[str, frozenset[str]] = {}
+        retyped: set[str] = set()
         for step in self.steps:
             match step:
                 case Inserted(cells):
@@ -145,12 +163,22 @@ class EditGroup:
                     ids.add(step.cell_id)
                     if isinstance(step, Rewritten):
                         before.setdefault(step.cell_id, step.before)
-                    elif isinstance(step, Retyped):
+                    elif isinstance(step, Remarked):
+                        marked[step.cell_id] = marked.get(step.cell_id, frozenset()).union(step.after)
+                    else:
                         before.setdefault(step.cell_id, str(step.before.get("source", "")))
+                        then, now = rest_of(step.before), step.after_rest
+                        marked[step.cell_id] = _differing(then["metadata"], now["metadata"])
+                        if then["cell_type"] != now["cell_type"]:
+                            retyped.add(step.cell_id)
                 case Cleared():
                     # Outputs are no work of the caller's: a run brings them again.
                     pass
-        return TouchedCells(self.author, frozenset(ids | moved), frozenset(moved), before)
+        return TouchedCells(self.author, frozenset(ids | moved), frozenset(moved), before, marked, frozenset(retyped))
+
+
+def _differing(before: JsonObject, after: JsonObject) -> frozenset[str]:
+    return frozenset(key for key in before | after if before.get(key) != after.get(key))
 
 
 class History:

@@ -1,7 +1,7 @@
 """Edits that were made and are gone again: Jupyter died before it saved them, or loaded what another program wrote into the file."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from cellwright.core.errors import CellwrightError, Conflict, NotFound
@@ -43,7 +43,10 @@ class Wanted:
     """The cell it followed."""
     moved: bool = False
     before: str | None = None
-    """The text that the cell had before the first of their edits that are not in the file."""
+    """The text that the cell had before the first of their edits that are not in the file; None if they did not change it."""
+    marked: frozenset[str] = frozenset()
+    """The entries of its metadata that they changed."""
+    retyped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +120,20 @@ class UnsavedEdits:
             for cell_id, cell in call.cells.items():
                 if latest[cell_id] == call.author:
                     earlier = wanted.cells.get(cell_id)
-                    first = cell.before if earlier is None or earlier.before is None else earlier.before
-                    wanted.cells[cell_id] = replace(cell, before=first)
+                    wanted.cells[cell_id] = cell if earlier is None else _both(earlier, cell)
             wanted.more = wanted.more or call.more
         return edits
+
+
+def _both(earlier: Wanted, later: Wanted) -> Wanted:
+    """What the author wants of a cell after both of these edits."""
+    return replace(
+        later,
+        before=later.before if earlier.before is None else earlier.before,
+        moved=earlier.moved or later.moved,
+        marked=earlier.marked | later.marked,
+        retyped=earlier.retyped or later.retyped,
+    )
 
 
 class LostEdits:
@@ -218,7 +231,14 @@ def _wanted(view: LiveNotebook, cell_id: str, touched: TouchedCells) -> Wanted:
         "source": head.source,
         "metadata": _metadata(view, cell_id),
     }
-    return Wanted(cell, view.ids[index - 1] if index else None, cell_id in touched.moved, touched.before.get(cell_id))
+    return Wanted(
+        cell,
+        view.ids[index - 1] if index else None,
+        cell_id in touched.moved,
+        touched.before.get(cell_id),
+        touched.marked.get(cell_id, frozenset()),
+        cell_id in touched.retyped,
+    )
 
 
 def _bytes(wanted: Wanted) -> int:
@@ -246,12 +266,18 @@ def _is_lost(view: LiveNotebook | TextDocument, cell_id: str, wanted: Wanted) ->
         return not any(head.source == wanted.cell["source"] for head in heads)
     if cell_id in view.duplicate_ids:
         return False
-    index = view.index_of(cell_id)
+    return _lacks(view, view.index_of(cell_id), wanted, wanted.cell)
+
+
+def _lacks(view: LiveNotebook, index: int, wanted: Wanted, cell: JsonObject) -> bool:
+    """Whether the cell at this index has not all that its author changed. What others wrote in it is no part of that."""
     head = view.head(index)
-    now = (head.source, str(head.cell_type), _metadata(view, cell_id))
-    if now != (wanted.cell["source"], wanted.cell["cell_type"], wanted.cell["metadata"]):
-        return True
-    return wanted.moved and wanted.after != (view.ids[index - 1] if index else None)
+    return (
+        (wanted.before is not None and head.source != cell["source"])
+        or (wanted.retyped and str(head.cell_type) != cell["cell_type"])
+        or bool(_entries_to_set(view, head.id, cell, wanted.marked))
+        or (wanted.moved and wanted.after != (view.ids[index - 1] if index else None))
+    )
 
 
 def _check_fits(view: LiveNotebook, cell_id: str, wanted: Wanted) -> None:
@@ -283,15 +309,20 @@ def _make_again(view: LiveNotebook, cell_id: str, wanted: Wanted, author: str) -
     if cell_id not in view.ids:
         _insert_again(view, cell, _place(view, wanted), author)
         return
-    now = _metadata(view, cell_id)
-    entries = {key: None for key in now if key not in cell["metadata"]} | dict(cell["metadata"])
-    changed = {key: value for key, value in entries.items() if now.get(key) != value}
-    kind = Kind(str(cell["cell_type"]))
+    entries = _entries_to_set(view, cell_id, cell, wanted.marked)
+    kind = Kind(str(cell["cell_type"])) if wanted.retyped else None
+    source = None if wanted.before is None else str(cell["source"])
     seen = None if wanted.before is None else view.remember_text(wanted.before)
-    change = SourceChange(by_id(cell_id), str(cell["source"]), kind, None, changed or None, seen=seen)
-    view.replace([change], author=author)
+    if source is not None or kind is not None or entries:
+        view.replace([SourceChange(by_id(cell_id), source, kind, None, entries or None, seen=seen)], author=author)
     if wanted.moved:
         view.move([by_id(cell_id)], _place(view, wanted), author=author)
+
+
+def _entries_to_set(view: LiveNotebook, cell_id: str, cell: JsonObject, marked: Collection[str]) -> JsonObject:
+    """Of these entries of its metadata, those that the cell has not as in `cell`; None stands for one that is to go."""
+    now, wanted = _metadata(view, cell_id) if marked else {}, cell["metadata"]
+    return {key: wanted.get(key) for key in marked if key != TRUSTED and now.get(key) != wanted.get(key)}
 
 
 def _place(view: LiveNotebook, wanted: Wanted) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cellwright.jupyter.edits.history import CellPlace, Inserted, Removed, Retyped, Rewritten, Step
+from cellwright.jupyter.edits.history import CellPlace, Inserted, Removed, Retyped, Rewritten, Step, rest_of
 from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.notebooks.cellmetadata import TRUSTED, with_entries
 from cellwright.jupyter.notebooks.cells import checked_source
@@ -37,7 +37,10 @@ def overwrite(view: LiveNotebook, content: JsonObject, *, author: str) -> int:
     steps: list[Step] = [
         Rewritten(view.id_at(old), old_cells[old]["source"], new_cells[new]["source"]) for old, new in rewritten
     ]
-    steps += [Retyped(view.id_at(old), old_cells[old], new_cells[new]["source"]) for old, new in replaced]
+    steps += [
+        Retyped(view.id_at(old), old_cells[old], new_cells[new]["source"], rest_of(new_cells[new]))
+        for old, new in replaced
+    ]
     if removed:
         places = (CellPlace(view.id_at(index - 1) if index else None, index) for index in removed)
         steps.append(Removed(tuple(zip(places, (old_cells[index] for index in removed), strict=True))))

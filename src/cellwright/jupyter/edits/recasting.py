@@ -15,6 +15,7 @@ from cellwright.jupyter.edits.history import (
     Rewritten,
     Step,
     landing,
+    rest_of,
 )
 from cellwright.jupyter.model import JsonObject, NewCell
 from cellwright.jupyter.notebooks.cellmetadata import PASSING, metadata_of, put_entries, with_entries
@@ -121,7 +122,9 @@ def _steps(view: LiveNotebook, changes: Sequence[CellChange], new_ids: Sequence[
             removed.append((place, to_json(view.shared_at(change.index))))
             continue
         if "retyped" in change.kinds:
-            texts.append(Retyped(change.id, to_json(view.shared_at(change.index)), change.after.source))
+            cell = to_json(view.shared_at(change.index))
+            cell_after = retyped(cell, change.after.cell_type, change.after.source, _entries(change))
+            texts.append(Retyped(change.id, cell, change.after.source, rest_of(cell_after)))
         elif "changed" in change.kinds:
             texts.append(Rewritten(change.id, change.before.source, change.after.source))
         if "metadata" in change.kinds and "retyped" not in change.kinds:

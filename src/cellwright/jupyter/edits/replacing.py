@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from cellwright.core.errors import InvalidArgument, NotFound
 from cellwright.core.text.counting import counted
+from cellwright.jupyter.edits.finding import replacements
 from cellwright.jupyter.edits.history import Rewritten
 from cellwright.jupyter.notebooks.cells import checked_source
-from cellwright.jupyter.notebooks.notebook import LiveNotebook, replacements
+from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.notebook.addressing import at
 from cellwright.notebook.textdiff import apply, changed_text
 

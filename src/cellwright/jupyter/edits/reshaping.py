@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.text.counting import counted
-from cellwright.jupyter.edits.history import CellPlace, Cleared, Inserted, Removed, Retyped, Rewritten, Step
+from cellwright.jupyter.edits.history import CellPlace, Cleared, Inserted, Removed, Retyped, Rewritten, Step, rest_of
 from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.notebooks.cellmetadata import TRUSTED, with_entries
 from cellwright.jupyter.notebooks.cells import checked_source, new_id
@@ -124,8 +124,11 @@ def join(
     cell_id = view.own_ids([first], author=author)[0]
     removed = tuple((CellPlace(view.id_at(index - 1), index), view.json_at(index)) for index in others)
     # Where attachments are added, undo needs the whole cell as it was.
+    before = view.json_at(first)
     rewritten = (
-        Retyped(cell_id, view.json_at(first), joined) if attachments else Rewritten(cell_id, source.text, joined)
+        Retyped(cell_id, before, joined, rest_of({**before, "attachments": attachments}))
+        if attachments
+        else Rewritten(cell_id, source.text, joined)
     )
     steps: list[Step] = [rewritten, *_cleared(view, first), Removed(removed)]
     with view.doc.transaction(origin=author):

@@ -18,11 +18,13 @@ from cellwright.jupyter.edits.history import (
     Rewritten,
     Step,
     landing,
+    rest_of,
 )
 from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.notebooks.cellmetadata import metadata_of, put_entries
 from cellwright.jupyter.notebooks.cells import to_json, to_youtput
 from cellwright.jupyter.notebooks.notebook import AGENT, LiveNotebook
+from cellwright.notebook.model import Kind
 from cellwright.notebook.textdiff import TextChange, apply, changes, difference, rebase
 
 
@@ -59,17 +61,13 @@ def _check(notebook: LiveNotebook, step: Step, inserted_ids: Collection[str]) ->
             _check_absent(notebook, [cell_id for cell_id in ids if cell_id not in inserted_ids])
         case Rewritten():
             _reverse(notebook, step)
-        case Retyped(cell_id, _, after_source):
+        case Retyped(cell_id, _, after_source, after_rest):
             _check_source(notebook, cell_id, after_source)
+            _check_rest(notebook, cell_id, after_rest)
         case Moved():
             _check_places(notebook, step)
-        case Cleared(cell_id) if notebook.head(notebook.index_of(cell_id)).output_count:
-            raise Conflict(
-                f"cell {cell_id} has new outputs; nothing was taken back",
-                hint="read the notebook and make the change by hand",
-            )
-        case Cleared():
-            pass
+        case Cleared(cell_id):
+            _check_cleared(notebook, cell_id)
         case Remarked(cell_id, _, after):
             _check_metadata(notebook, cell_id, after)
 
@@ -90,6 +88,29 @@ def _check_source(notebook: LiveNotebook, cell_id: str, source: str) -> None:
             f"cell {cell_id} was changed since your edit; nothing was taken back",
             hint="Edit or delete it yourself if that is what you want",
             details={"cell_id": cell_id, "diff": difference(source, now)},
+        )
+
+
+def _check_rest(notebook: LiveNotebook, cell_id: str, rest: JsonObject) -> None:
+    now = rest_of(notebook.json_at(notebook.index_of(cell_id)))
+    if changed := [part.replace("_", " ") for part, value in rest.items() if now[part] != value]:
+        raise Conflict(
+            f"the {changed[0]} of cell {cell_id} changed since your edit; nothing was taken back",
+            hint="Set what you want with modify_nb_cells",
+        )
+
+
+def _check_cleared(notebook: LiveNotebook, cell_id: str) -> None:
+    head = notebook.head(notebook.index_of(cell_id))
+    if head.cell_type != Kind.CODE:
+        raise Conflict(
+            f"cell {cell_id} is no code any more, and has no outputs; nothing was taken back",
+            hint="read the notebook and make the change by hand",
+        )
+    if head.output_count or head.execution_count is not None or head.running:
+        raise Conflict(
+            f"cell {cell_id} was run since its outputs were cleared; nothing was taken back",
+            hint="read the notebook and make the change by hand",
         )
 
 

@@ -66,6 +66,10 @@ class CallersSight:
             # They can be shown the notebook anew. Until then no index means anything, and no text is known to them.
             self._shown, self._forgotten = NOTHING_SHOWN, forgotten
 
+        surely = None if view is not None or self._forgotten else sights.surely_seen(call, self._key)
+        self._surely_shown = surely or self._shown
+        """What the caller had surely been shown when it sent this call: another of its calls at the same time may have shown more."""
+
     @property
     def _view(self) -> View | None:
         """What the caller was shown last; None if nothing was. Raises ForgottenView if that is not known."""
@@ -114,13 +118,8 @@ class CallersSight:
         lines: Mapping[str, str],
     ) -> str:
         unseen = self._shown.unseen_in(now, seen) if self._shown is not None else {}
-        latest = self._sights.latest(self._call, self._key) if unseen and self._call.connection is not None else None
-        if latest is not None and latest is not self._shown:
-            # A parallel call of this connection has shown more meanwhile.
-            still_unseen = latest.unseen_in(now, seen)
-            unseen = {key: revision for key, revision in unseen.items() if key in still_unseen}
         view = View.of(now, {**unseen, **believed}, aside=self._aside)
-        return self._sights.remember(self._call, self._key, view, texts, lines)
+        return self._sights.remember(self._call, self._key, view, texts, lines, shown_before=self._shown)
 
     def order_news(self, now: Sight, before: Sight | None = None) -> OrderNews:
         """What others did to the order of the cells since it was shown. `before`: the notebook before an edit of the caller's own."""
@@ -175,7 +174,25 @@ class CallersSight:
 
     def each(self, notebook: LiveNotebook, ranges: Sequence[CellRange]) -> list[list[MeantCell]]:
         """The cells that each range means, in the order of the ranges. Raises NotFound if one is gone."""
-        view = self._view
+        each = self._each_in(notebook, self._view, ranges)
+        if self._surely_shown is self._shown:
+            return each
+        try:
+            surely = self._each_in(notebook, self._surely_shown, ranges)
+        except (NotFound, InvalidArgument) as error:
+            raise self._ambiguous() from error
+        if [[cell.index for cell in cells] for cells in each] != [[cell.index for cell in cells] for cells in surely]:
+            raise self._ambiguous()
+        return surely
+
+    def _ambiguous(self) -> Conflict:
+        return Conflict(
+            "this call was sent together with others, and by their answers it means other cells than without them; "
+            "nothing was done",
+            hint="Give the view of the answer in which you saw the cells, or name them by id",
+        )
+
+    def _each_in(self, notebook: LiveNotebook, view: View | None, ranges: Sequence[CellRange]) -> list[list[MeantCell]]:
         if view is None:
             return [[MeantCell(index, None) for index in indexes] for indexes in notebook.resolve_each(ranges)]
         if view.sight is notebook.sight():
@@ -224,7 +241,13 @@ class CallersSight:
         """Where cells go that are to be inserted at `position` of what was shown: after the cell that they were to follow."""
         if position == -1:
             return notebook.cell_count
-        sight = self._view.sight if self._view is not None else None
+        place = self._position_in(notebook, self._view, position)
+        if self._surely_shown is not self._shown and place != self._position_in(notebook, self._surely_shown, position):
+            raise self._ambiguous()
+        return place
+
+    def _position_in(self, notebook: LiveNotebook, view: View | None, position: int) -> int:
+        sight = view.sight if view is not None else None
         if sight is None or sight is notebook.sight():
             return insert_position(notebook.cell_count, position)
         place = insert_position(len(sight.ids), position)
@@ -245,7 +268,7 @@ class CallersSight:
 
     def check_nothing_changed(self, notebook: LiveNotebook, expect: str | None) -> None:
         """Raise Conflict if anything that is written in the notebook changed after it was shown: before all of it is replaced."""
-        view, now = self._view, notebook.sight()
+        view, now = self._view and self._surely_shown, notebook.sight()
         if expect == ANY or view is None or (view.sight.has_order_of(now) and not view.unseen_in(now, ())):
             return
         unseen = view.unseen_in(now, ())

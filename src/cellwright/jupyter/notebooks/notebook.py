@@ -12,6 +12,7 @@ from pycrdt import Array, Doc, Map
 
 from cellwright.core.errors import InvalidArgument
 from cellwright.core.text.counting import counted
+from cellwright.jupyter.edits.finding import replacements, replacements_as_seen
 from cellwright.jupyter.edits.history import (
     CellPlace,
     Cleared,
@@ -24,6 +25,7 @@ from cellwright.jupyter.edits.history import (
     Rewritten,
     Step,
     landing,
+    rest_of,
 )
 from cellwright.jupyter.model import JsonObject, NewCell
 from cellwright.jupyter.notebooks.cellmetadata import TRUSTED, checked_entries, put_entries, with_entries
@@ -31,10 +33,8 @@ from cellwright.jupyter.notebooks.cells import YCell, checked_source, new_cell_j
 from cellwright.jupyter.notebooks.guards import (
     check_changed,
     check_count,
-    check_growth,
     check_idle,
     check_occurrences,
-    check_places,
     check_revision,
 )
 from cellwright.jupyter.notebooks.reading import STABLE_IDS, ReadableNotebook
@@ -125,18 +125,21 @@ class LiveNotebook(ReadableNotebook):
         self._check([index], expect)
         checked_source(new)
         source = self.head(index).source
-        changes = replacements(source, old, new)
-        if old and not changes and seen is not None and old in self._shown_sources.get(seen, ""):
-            self.check_revision(index, seen)
-        starts = [change.start for change in changes]
-        check_occurrences(self._index.head(index), old, starts, every=every)
+        changes: list[TextChange] | None = []
+        if seen is not None and expect is None and self._shown_sources.get(seen, source) != source:
+            changes = replacements_as_seen(self.head(index), self._shown_sources[seen], old, new, every=every)
+            if changes is None:
+                self.check_revision(index, seen)
+        if not changes:
+            changes = replacements(source, old, new)
+            check_occurrences(self.head(index), old, [change.start for change in changes], every=every)
         self.own_ids([index], author=author)
         with self.doc.transaction(origin=author):
             apply(self.text_of(index), source, changes)
         after = changed_text(source, changes)
         self.note_touched([self._index.ids[index]])
         self.history.add(author, "edit a cell", [Rewritten(self._index.ids[index], source, after)])
-        return len(starts)
+        return len(changes)
 
     def delete(
         self, ranges: Sequence[CellRange], *, expect: Mapping[str, str] | None = None, author: str = AGENT
@@ -370,8 +373,9 @@ class LiveNotebook(ReadableNotebook):
     ) -> Retyped:
         """Replace the cell by one of another type: JupyterLab does not follow a type that changes in place."""
         before = self.json_at(index)
-        self.put_over(index, retyped(before, cell_type, source, metadata or {}))
-        return Retyped(str(before.get("id", "")), before, source)
+        after = retyped(before, cell_type, source, metadata or {})
+        self.put_over(index, after)
+        return Retyped(str(before.get("id", "")), before, source, rest_of(after))
 
 
 def retyped(cell: JsonObject, cell_type: str, source: str, metadata: Mapping[str, object]) -> JsonObject:
@@ -383,26 +387,3 @@ def retyped(cell: JsonObject, cell_type: str, source: str, metadata: Mapping[str
         parts["attachments"] = cell["attachments"]
     entries = with_entries(cell.get("metadata") or {}, {**metadata, **trust})
     return {**parts, "cell_type": str(cell_type), "source": source, "metadata": entries}
-
-
-def replacements(source: str, old: str, new: str) -> list[TextChange]:
-    r"""The changes that replace `old` by `new`: as it stands, else as agents see the source, who are shown \r\n as a newline."""
-    text = ShownText(source)
-    if places := _occurrences(source, old):
-        check_growth(source, len(places), len(new) - len(old))
-        adapted_new = text.adapted(new)
-        return [TextChange(start, start + len(old), adapted_new) for start in places]
-    shown_old = old.replace("\r\n", "\n")
-    places = _occurrences(text.shown, shown_old) if text.shown != source else []
-    check_growth(source, len(places), len(new) - len(old))
-    return text.real_changes([TextChange(start, start + len(shown_old), new) for start in places])
-
-
-def _occurrences(source: str, old: str) -> list[int]:
-    starts: list[int] = []
-    start = source.find(old) if old else -1
-    while start >= 0:
-        starts.append(start)
-        check_places(len(starts))
-        start = source.find(old, start + len(old))
-    return starts

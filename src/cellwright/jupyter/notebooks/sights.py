@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from cellwright.core.errors import NotFound
+from cellwright.core.lastshown import LastShown
 from cellwright.core.types import Call
 from cellwright.jupyter.notebooks.views import View, new_name
 
@@ -16,9 +17,6 @@ REMEMBERED_CELLS = 1_000_000
 REMEMBERED_VIEWS = 2_000
 REMEMBERED_OF_A_NOTEBOOK = 64
 """Views of one notebook that are remembered for one principal, besides the last of each connection."""
-REMEMBERED_CONNECTIONS = 256
-REMEMBERED_FORGOTTEN = 10_000
-"""Connections of which it is remembered that their last view is not."""
 REMEMBERED_TEXTS = 10_000
 """Texts of one notebook of which it is remembered that one principal was shown them."""
 REMEMBERED_NOTEBOOKS = 10_000
@@ -35,9 +33,7 @@ class _Remembered:
     """The views of one notebook that one principal was given, oldest first, and the name of each connection's last one."""
 
     views: OrderedDict[str, View] = field(default_factory=OrderedDict[str, View])
-    last: OrderedDict[str, str] = field(default_factory=OrderedDict[str, str])
-    forgotten: OrderedDict[str, None] = field(default_factory=OrderedDict[str, None])
-    """Connections whose last view is forgotten, because so many came after them."""
+    last: LastShown = field(default_factory=LastShown)
     texts: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict[tuple[str, str], None])
     """The texts that were shown as a whole, each by its cell's key and its revision."""
     listed: OrderedDict[str, str] = field(default_factory=OrderedDict[str, str])
@@ -82,19 +78,34 @@ class Sights:
         view: View,
         texts: Mapping[str, str] = MappingProxyType({}),
         lines: Mapping[str, str] = MappingProxyType({}),
+        *,
+        shown_before: View | None = None,
     ) -> str:
-        """Note that the caller was shown this. Returns the name under which it can be referred to.
+        """Note that the answer of this call shows this. Returns the name under which it can be referred to.
 
-        `texts` are the cells that were shown as a whole, `lines` those of which a line was shown: each by its key, with its revision.
+        `shown_before` is what the caller knew when it made the call. `texts` are the cells that are shown as a whole, `lines` those of
+        which a line is shown: each by its key, with its revision.
         """
         key = (call.principal.id, path)
         remembered = self._remembered.setdefault(key, _Remembered())
         self._remembered.move_to_end(key)
         self._with_views[key] = None
         self._with_views.move_to_end(key)
-        latest = remembered.views.get(remembered.last.get(call.session, ""))
-        if latest is not None and latest.shows_as(view):
-            view = latest
+        name = self._keep(remembered, view)
+        if not view.aside:
+
+            def count_as() -> str:
+                self._cells += remembered.note(texts, lines)
+                latest = remembered.views.get(remembered.last.latest(call.session) or "")
+                known = latest if latest is not shown_before and call.connection is not None else None
+                return name if known is None or not view.unseen else self._keep(remembered, _with_known(view, known))
+
+            remembered.last.note(call, name, count_as)
+        self._bound(remembered)
+        return name
+
+    def _keep(self, remembered: _Remembered, view: View) -> str:
+        """Keep a view, under its own name or another if that is taken."""
         while not remembered.views.get(view.name, view).shows_as(view):
             # Another view has this name already.
             view = replace(view, name=new_name())
@@ -103,12 +114,6 @@ class Sights:
             self._cells += _weight(view)
             self._count += 1
         remembered.views.move_to_end(view.name)
-        if not view.aside:
-            remembered.last[call.session] = view.name
-            remembered.last.move_to_end(call.session)
-            remembered.forgotten.pop(call.session, None)
-            self._cells += remembered.note(texts, lines)
-        self._bound(remembered)
         return view.name
 
     def seen(self, call: Call, path: str, name: str | None = None) -> View | None:
@@ -118,10 +123,10 @@ class Sights:
         """
         remembered = self._remembered.get((call.principal.id, path))
         if name is None:
-            name = remembered.last.get(call.session) if remembered else None
-            if name is None and remembered is not None and call.session in remembered.forgotten:
+            name = remembered.last.of(call) if remembered else None
+            if name is None and remembered is not None and remembered.last.is_forgotten(call):
                 raise ForgottenView(
-                    f"so many connections use {path} that it is not known what yours was shown; nothing was done",
+                    f"so many connections or calls at once use {path} that it is not known what yours was shown; nothing was done",
                     hint="Give the view of the answer in which you saw the cells; read_nb_cells shows them",
                 )
             if name is None:
@@ -133,10 +138,10 @@ class Sights:
             )
         return remembered.views[name]
 
-    def latest(self, call: Call, path: str) -> View | None:
-        """The last view that the connection was given, if it is remembered."""
-        remembered = self._remembered.get((call.principal.id, path), _Remembered())
-        return remembered.views.get(remembered.last.get(call.session, ""))
+    def surely_seen(self, call: Call, path: str) -> View | None:
+        """The last view that the caller had when it made this call and those that it sent together with it; None if not known."""
+        remembered = self._remembered.get((call.principal.id, path))
+        return None if remembered is None else remembered.views.get(remembered.last.surely_of(call) or "")
 
     def shown_to_any(self, call: Call, path: str, cell: str, revision: str) -> bool:
         """Whether any client of the principal was shown this text of the cell, as a whole."""
@@ -171,11 +176,6 @@ class Sights:
     def _bound(self, latest: _Remembered) -> None:
         if len(latest.views) > REMEMBERED_OF_A_NOTEBOOK + len(latest.last):
             self._forget_oldest(latest)
-        if len(latest.last) > REMEMBERED_CONNECTIONS:
-            session, _ = latest.last.popitem(last=False)
-            latest.forgotten[session] = None
-        if len(latest.forgotten) > REMEMBERED_FORGOTTEN:
-            latest.forgotten.popitem(last=False)
         while self._count > REMEMBERED_VIEWS or self._cells > REMEMBERED_CELLS:
             key = next(iter(self._with_views))
             self._forget_oldest(self._remembered[key])
@@ -194,13 +194,19 @@ class Sights:
 
     def _forget_oldest(self, remembered: _Remembered) -> None:
         # The last view of a connection is likely to be needed, one of those before it is not; and least one that a program polls.
-        needed = set(remembered.last.values())
+        needed = remembered.last.needed
         spare = [name for name in remembered.views if name not in needed]
         polled = (name for name in spare if remembered.views[name].aside)
         name = next(polled, spare[0] if spare else next(iter(remembered.views)))
         view = remembered.views.pop(name)
         self._cells -= _weight(view)
         self._count -= 1
+
+
+def _with_known(view: View, known: View) -> View:
+    """The view, without the unseen texts that an answer to a call at the same time has shown by now."""
+    still_unseen = known.unseen_in(view.sight, ())
+    return View.of(view.sight, {key: revision for key, revision in view.unseen.items() if key in still_unseen})
 
 
 def _weight(view: View) -> int:

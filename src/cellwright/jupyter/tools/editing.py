@@ -11,13 +11,14 @@ from cellwright.core.text.counting import counted
 from cellwright.core.toolset import Reply, Toolset, read, write
 from cellwright.core.types import Call
 from cellwright.jupyter.edits.edited import compared
+from cellwright.jupyter.edits.finding import replacements
 from cellwright.jupyter.edits.history import EditGroup
 from cellwright.jupyter.edits.replacing import ReplacedText, replace_in_all, replace_in_cell
 from cellwright.jupyter.edits.undo import undo
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import require_run
 from cellwright.jupyter.notebooks.meaning import ANY, CallersSight, MeantCell
-from cellwright.jupyter.notebooks.notebook import LiveNotebook, replacements
+from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.views import NOT_SHOWN
 from cellwright.jupyter.service import LiveNotebooks, wait_seconds
 from cellwright.jupyter.tools.common import (

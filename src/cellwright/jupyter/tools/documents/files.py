@@ -151,6 +151,7 @@ async def rename_document(
     people = await connected.rooms.let_go(doc_path)
     await documents.rename(doc_path, target)
     files.notebooks.moved(doc_path, target)
+    files.shown.moved(doc_path, target)
     kernels_note = await _move_kernels(connected, doc_path, target)
     renamed: RenamedDocument = {
         "message": f"Renamed {doc_path} to {target}",

@@ -40,7 +40,7 @@ from cellwright.jupyter.tools.documents.files import (
     rename_document,
 )
 from cellwright.jupyter.tools.documents.info import get_document_info
-from cellwright.jupyter.tools.documents.shown import SeenText
+from cellwright.jupyter.tools.documents.shown import Belief, SeenText
 from cellwright.notebook.shortdiff import text_diff
 
 Position = Annotated[int, Field(ge=0, description="counts Unicode characters, from 0")]
@@ -83,7 +83,7 @@ async def get_document_content(
     part = await off_the_loop(end - position, excerpt, text, position, end, max_content, TEXT_TOKENS)
     whole = position == 0 and end == len(text) and part.omitted is None
     earlier = None if whole else files.shown.seen(call, doc_path, None)
-    files.shown.remember(call, doc_path, text, revision, earlier.believed if earlier else None)
+    files.shown.remember(call, doc_path, text, revision, earlier.belief if earlier else None)
     data: DocumentContent = {
         "content": part.text,
         "truncated": part.omitted is not None,
@@ -208,7 +208,7 @@ async def overwrite_document(
         text = content if seen is None or expect == ANY else seen.merged(document, content)
         document.overwrite(text, expect=exactly(expect), author=author_of(call))
 
-    _, after = await _edit(files, call, path, change, expect, view)
+    _, after = await _edit(files, call, path, change, expect, view, written=content)
     return {"message": f"Overwrote {doc_path}", "path": doc_path.text, **after}
 
 
@@ -253,8 +253,12 @@ async def _edit(
     change: Callable[[TextDocument, SeenText | None], T],
     expect: str | None,
     revision: str | None,
+    written: str | None = None,
 ) -> tuple[T, EditedDocument]:
-    """Make an edit, which is given what the caller saw. Returns its outcome, and the state of the text after it."""
+    """Make an edit, which is given what the caller saw. Returns its outcome, and the state of the text after it.
+
+    `written` is the whole text, where the caller gives that.
+    """
     doc_path = files.text_path(path, "edit_nb_cell, or modify_nb_cells")
     # Whoever says which revision the text must have means the text as it is.
     seen = None if exactly(expect) is not None else files.shown.seen(call, doc_path, revision)
@@ -265,9 +269,10 @@ async def _edit(
         after, new_revision = view.text, view.revision
         # The state right after this edit, without what people type while it is sent.
         state: TextState = {"content_length": len(after), "revision": new_revision, **line_ends(view)}
-        files.shown.remember(
-            call, doc_path, after, new_revision, None if seen is None else seen.believed_after(before, after)
-        )
+        belief = seen.belief_after(before, after) if seen is not None else None
+        if written is not None:
+            belief = Belief(view.adapted(written))
+        files.shown.remember(call, doc_path, after, new_revision, belief)
         return outcome, state, text_diff(before, after)
 
     async with files.text(call, doc_path) as document:
