@@ -7,6 +7,8 @@ import types
 from typing import Any
 
 PLAIN_ROOTS = ("builtins", "collections")
+HEAP_TYPE = 1 << 9
+"""The flag of types that a class statement, or its like in C, has made."""
 _NAMES = type.__dict__
 _MISSING = object()
 
@@ -40,8 +42,8 @@ def names_in(kind: type) -> Any:
 
 
 def is_a(value: Any, kind: type) -> bool:
-    """`isinstance` asks the value for its `__class__`, which may be code; this does not."""
-    return kind in bases_of(type(value))
+    """`isinstance` asks the value for its `__class__`, and `in` the metaclass for `==`, which may be code; this does not."""
+    return any(base is kind for base in bases_of(type(value)))
 
 
 def module_of(kind: type) -> str:
@@ -56,29 +58,21 @@ def qualified_name(kind: type) -> str:
 def module_names(module: str) -> dict[str, Any]:
     """The names of a module that is loaded already. Nothing is imported, because that may run the notebook's files."""
     loaded = sys.modules.get(module)
-    if loaded is None or types.ModuleType not in bases_of(type(loaded)):
-        return {}
-    names = instance_names(loaded)
-    return names if names is not None else {}
+    return (instance_names(loaded) if is_a(loaded, types.ModuleType) else None) or {}
 
 
 def library_of(kind: type) -> str:
     """The top package that the class really comes from: a class that only claims a module is not found in it."""
     module = module_of(kind)
     name = qualified_name(kind)
-    if module_names(module).get(name.partition(".")[0]) is None:
-        return "builtins" if module == "builtins" and module_names("builtins").get(name) is kind else _hidden(kind)
-    holder: Any = module_names(module)[name.partition(".")[0]]
+    holder: Any = module_names(module).get(name.partition(".")[0])
     for part in name.split(".")[1:]:
-        holder = names_in(holder).get(part) if type in bases_of(type(holder)) else None
-    return module.partition(".")[0] if holder is kind else _hidden(kind)
-
-
-def _hidden(kind: type) -> str:
-    """Types of the interpreter that stand in no module (function, generator, NoneType) are not made by a class statement."""
-    heap = 1 << 9
-    static = not _NAMES["__flags__"].__get__(kind) & heap
-    return "builtins" if static and module_of(kind) in PLAIN_ROOTS else ""
+        holder = names_in(holder).get(part) if is_a(holder, type) else None
+    if holder is kind:
+        return module.partition(".")[0]
+    # Types of the interpreter that stand in no module (function, generator, NoneType) are not made by a class statement.
+    made_by_class_statement = _NAMES["__flags__"].__get__(kind) & HEAP_TYPE
+    return "builtins" if module in PLAIN_ROOTS and not made_by_class_statement else ""
 
 
 def known_as(value: Any) -> tuple[str, str]:
