@@ -35,7 +35,6 @@ PLAIN_TEXT = {
     ("pathlib", "WindowsPath"),
     ("pathlib", "PurePosixPath"),
     ("pathlib", "PureWindowsPath"),
-    ("re", "Pattern"),
     ("pandas", "Timedelta"),
     ("pandas", "Period"),
     ("pandas", "Interval"),
@@ -49,6 +48,11 @@ NUMPY_NUMBERS = "biufcmM"
 
 def cut(text: str, limit: int = LONGEST_TEXT) -> str:
     return text if len(text) <= limit else text[:limit] + "…"
+
+
+def exact(text: str) -> str:
+    """The characters of a text whose class may be the notebook's."""
+    return str.__getitem__(text, slice(0, LONGEST_TEXT))
 
 
 def number_text(number: int) -> str:
@@ -130,11 +134,12 @@ def code_text(value: Any) -> str | None:
     if type(value) is types.FunctionType:
         code = value.__code__
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        return cut(f"function {value.__qualname__}({', '.join(names)})")
-    if type(value) in (types.BuiltinFunctionType, types.MethodType):
-        function = value.__func__ if type(value) is types.MethodType else value
-        plain = type(function) in (types.FunctionType, types.BuiltinFunctionType)
-        return cut(f"method {function.__qualname__}") if plain else "method"
+        return cut(f"function {exact(value.__qualname__)}({', '.join(names)})")
+    if type(value) is types.BuiltinFunctionType:
+        return cut(f"function {exact(value.__qualname__)}")
+    if type(value) is types.MethodType:
+        function = value.__func__
+        return cut(f"method {exact(function.__qualname__)}") if type(function) is types.FunctionType else "method"
     if is_a(value, type):
         return cut(f"class {type_name(value)}")
     if is_a(value, types.ModuleType):
@@ -153,8 +158,6 @@ def items_of(value: Any) -> tuple[int, Any] | None:
         if kind is not None and is_a(value, kind):
             items = dict.items(value) if kind is dict else kind.__iter__(value)
             return kind.__len__(value), iter(items)
-    if type(value) is types.MappingProxyType:
-        return None
     return None
 
 
@@ -175,7 +178,7 @@ def line(value: Any, limit: int = LONGEST_TEXT, level: int = 0, inside: tuple[in
         return object_line(value)
     length, items = contents
     opening, closing = brackets_of(value)
-    own = "" if library_of(type(value)) == "builtins" else f"{type_name(type(value))}"
+    own = "" if library_of(type(value)) == "builtins" else type_name(type(value))
     if id(value) in inside:
         return f"{own}{opening}… itself …{closing}"
     if length and level >= FEW_LEVELS:

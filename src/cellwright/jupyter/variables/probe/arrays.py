@@ -1,0 +1,128 @@
+"""Arrays and tensors: shape, type, device, and what their numbers are like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cellwright.jupyter.variables.probe.kinds import Budget, is_a, known_as, module_names
+from cellwright.jupyter.variables.probe.texts import cut, line
+
+SAMPLE = 1_000_000
+SHOWN_ELEMENTS = 10
+SHAPE_ONLY = {("jaxlib", "ArrayImpl"), ("jax", "ArrayImpl"), ("tensorflow", "EagerTensor"), ("cupy", "ndarray")}
+"""Arrays of which only shape and type are told: their numbers are in another device's memory, or yet to be computed."""
+
+
+def plain_array(value: Any) -> Any:
+    """The same memory as a plain numpy array, whatever class of the notebook inherits from it; None for all else."""
+    array = module_names("numpy").get("ndarray")
+    return array.view(value, array) if array is not None and is_a(value, array) else None
+
+
+def is_tensor(value: Any) -> bool:
+    return known_as(value) in (("torch", "Tensor"), ("torch", "Parameter"))
+
+
+def array_head(value: Any) -> dict[str, Any] | None:
+    """Shape and type of an array or tensor; None for all else."""
+    array = plain_array(value)
+    if array is not None:
+        return {"shape": list(array.shape), "dtype": dtype_text(array.dtype)}
+    if is_tensor(value):
+        return {"shape": list(value.shape), "dtype": cut(str(value.dtype), 40), "device": cut(str(value.device), 40)}
+    if known_as(value) in SHAPE_ONLY:
+        return {"shape": [int(side) for side in value.shape], "dtype": cut(str(value.dtype), 80)}
+    return None
+
+
+def dtype_text(dtype: Any) -> str:
+    """The type of the elements; of records, whose text may be long, their fields."""
+    return cut(str(dtype), 200)
+
+
+def array_detail(value: Any, budget: Budget) -> dict[str, Any]:
+    detail = array_head(value) or {}
+    array = plain_array(value)
+    if array is not None:
+        detail["bytes"] = int(array.nbytes)
+        masked = module_names("numpy.ma").get("MaskedArray")
+        if masked is not None and type(value) is masked:
+            detail["note"] = "masked: the numbers below are of its data, masked ones too"
+        return {**detail, **statistics(array, budget)}
+    if not is_tensor(value):
+        detail["note"] = "its numbers were not looked at: that may compute them, or copy them from another device"
+        return detail
+    detail["requires_grad"] = bool(value.requires_grad)
+    if str(value.device) != "cpu" or str(value.layout) != "torch.strided" or value.is_quantized:
+        detail["note"] = "its numbers were not looked at: they are not in plain memory"
+        return detail
+    return {**detail, **tensor_statistics(value, budget)}
+
+
+def tensor_statistics(tensor: Any, budget: Budget) -> dict[str, Any]:
+    """What the numbers of a tensor are like, from a copy: sharing its memory with numpy would fix the size of its storage."""
+    sample = tensor.detach()[steps_through(tuple(tensor.shape))]
+    if str(sample.dtype) in ("torch.bfloat16", "torch.float8_e4m3fn", "torch.float8_e5m2"):
+        sample = sample.float()
+    copied = sample.clone().resolve_conj().resolve_neg().numpy()
+    about = statistics(copied, budget)
+    if copied.size < tensor.numel():
+        about["sample"] = sample_text(copied.size, tensor.numel())
+    return about
+
+
+def sample_text(looked_at: int, length: int) -> str:
+    return f"{looked_at:,} of {length:,} elements, evenly spread"
+
+
+def steps_through(shape: tuple[int, ...]) -> tuple[slice, ...]:
+    """Slices through an array of this shape that take evenly spread elements, not many more than SAMPLE."""
+    steps = [1] * len(shape)
+
+    def size() -> int:
+        product = 1
+        for axis, side in enumerate(shape):
+            product *= -(-side // steps[axis])
+        return product
+
+    while size() > SAMPLE:
+        longest = max(range(len(shape)), key=lambda axis: -(-shape[axis] // steps[axis]))
+        steps[longest] *= 2
+    return tuple(slice(None, None, step) for step in steps)
+
+
+def statistics(array: Any, budget: Budget) -> dict[str, Any]:
+    """Range, mean and missing numbers of a plain numpy array, and its first elements."""
+    about: dict[str, Any] = {"elements": first_elements(array)}
+    if array.size == 0 or array.dtype.kind not in "biufcmM" or budget.late:
+        return about
+    sample = array[steps_through(array.shape)]
+    if sample.size < array.size:
+        about["sample"] = sample_text(sample.size, array.size)
+    return {**about, **numbers(sample)}
+
+
+def first_elements(array: Any) -> list[str]:
+    return [line(array.flat[position], 60) for position in range(min(SHOWN_ELEMENTS, array.size))]
+
+
+def numbers(sample: Any) -> dict[str, Any]:
+    """What numbers and times are like. A function for numpy's errors that the notebook has set is not called."""
+    numpy: Any = module_names("numpy")
+    kind = sample.dtype.kind
+    with numpy["errstate"](all="ignore"):
+        if kind == "b":
+            return {"true": int(numpy["count_nonzero"](sample))}
+        about: dict[str, Any] = {}
+        if kind in "fcmM":
+            missing = numpy["isnat" if kind in "mM" else "isnan"](sample)
+            about["nan"] = int(numpy["count_nonzero"](missing))
+            sample = sample[~missing]
+        if kind in "fc":
+            infinite = int(numpy["count_nonzero"](numpy["isinf"](sample)))
+            about.update({"infinite": infinite} if infinite else {})
+        if sample.size and kind != "c":
+            about["min"], about["max"] = line(sample.min()), line(sample.max())
+        if sample.size and kind not in "mM":
+            about["mean"] = line(sample.mean(dtype="complex128" if kind == "c" else "float64"))
+    return about
