@@ -103,7 +103,18 @@ def statistics(array: Any, budget: Budget) -> dict[str, Any]:
 
 
 def first_elements(array: Any) -> list[str]:
-    return [line(array.flat[position], 60) for position in range(min(SHOWN_ELEMENTS, array.size))]
+    elements = [array.flat[position] for position in range(min(SHOWN_ELEMENTS, array.size))]
+    # A record's own text would ask the objects in it for theirs.
+    return [line(element.item() if array.dtype.names else element, 60) for element in elements]
+
+
+def present(sample: Any) -> Any:
+    """The numbers or times that are not missing."""
+    numpy: Any = module_names("numpy")
+    kind = sample.dtype.kind
+    if kind not in "fcmM":
+        return sample
+    return sample[~numpy["isnat" if kind in "mM" else "isnan"](sample)]
 
 
 def numbers(sample: Any) -> dict[str, Any]:
@@ -113,16 +124,13 @@ def numbers(sample: Any) -> dict[str, Any]:
     with numpy["errstate"](all="ignore"):
         if kind == "b":
             return {"true": int(numpy["count_nonzero"](sample))}
-        about: dict[str, Any] = {}
-        if kind in "fcmM":
-            missing = numpy["isnat" if kind in "mM" else "isnan"](sample)
-            about["nan"] = int(numpy["count_nonzero"](missing))
-            sample = sample[~missing]
+        there = present(sample)
+        about: dict[str, Any] = {"nan": int(sample.size - there.size)} if kind in "fcmM" else {}
         if kind in "fc":
-            infinite = int(numpy["count_nonzero"](numpy["isinf"](sample)))
+            infinite = int(numpy["count_nonzero"](numpy["isinf"](there)))
             about.update({"infinite": infinite} if infinite else {})
-        if sample.size and kind != "c":
-            about["min"], about["max"] = line(sample.min()), line(sample.max())
-        if sample.size and kind not in "mM":
-            about["mean"] = line(sample.mean(dtype="complex128" if kind == "c" else "float64"))
+        if there.size and kind != "c":
+            about["min"], about["max"] = line(there.min()), line(there.max())
+        if there.size and kind not in "mM":
+            about["mean"] = line(there.mean(dtype="complex128" if kind == "c" else "float64"))
     return about
