@@ -35,6 +35,7 @@ class PandasColumn:
         self.name = label(name)
         self.values = series.array
         self.series = series
+        self.length = len(series)
         self.is_plain = library_of(type(self.values)) == "pandas"
         """An array of another library or of the notebook is code that we do not know."""
         self.dtype = cut(str(series.dtype), 80) if self.is_plain else qualified_name(type(series.dtype))
@@ -63,6 +64,7 @@ class PolarsColumn:
     def __init__(self, name: Any, series: Any) -> None:
         self.name = label(name)
         self.series = series
+        self.length = len(series)
         self.dtype = cut(str(series.dtype), 80)
         self.is_plain = self.dtype != "Object"
 
@@ -83,6 +85,7 @@ class ArrowColumn:
     def __init__(self, name: Any, column: Any) -> None:
         self.name = label(name)
         self.column = column
+        self.length = len(column)
         self.is_plain = library_of(type(column.type)) == "pyarrow"
         """A type that the notebook defines has values of its own classes."""
         self.dtype = cut(str(column.type), 80) if self.is_plain else qualified_name(type(column.type))
@@ -132,12 +135,15 @@ def objects(values: Any) -> dict[str, Any]:
 
 
 class Table:
-    """A data frame of any of the libraries: its size, and its columns one after the other."""
+    """A data frame of any of the libraries: its size, the labels of its columns, and each column as `kind` reads it."""
 
-    def __init__(self, rows: int, columns: int, column: Any, index: str = "") -> None:
+    def __init__(self, rows: int, labels: Any, series: Any, kind: Any, index: str = "") -> None:
         self.rows = rows
-        self.columns = columns
-        self.column = column
+        self.labels = labels
+        self.columns = len(labels)
+        self.series = series
+        """The column at a position, as the library has it."""
+        self.kind = kind
         self.index = index
 
 
@@ -147,20 +153,12 @@ def table_of(value: Any) -> Table | None:
     if known == ("pandas", "DataFrame"):
         if not library_of(type(value.index)) == library_of(type(value.columns)) == "pandas":
             return None
-        return Table(
-            len(value.index),
-            len(value.columns),
-            lambda position: PandasColumn(value.columns[position], value.iloc[:, position]),
-            index_text(value.index),
-        )
+        index = index_text(value.index)
+        return Table(len(value.index), value.columns, lambda position: value.iloc[:, position], PandasColumn, index)
     if known == ("polars", "DataFrame"):
-        return Table(value.height, value.width, lambda position: PolarsColumn(value.columns[position], value.to_series(position)))
+        return Table(value.height, value.columns, value.to_series, PolarsColumn)
     if known in (("pyarrow", "Table"), ("pyarrow", "RecordBatch")):
-        return Table(
-            value.num_rows,
-            value.num_columns,
-            lambda position: ArrowColumn(value.schema.field(position).name, value.column(position)),
-        )
+        return Table(value.num_rows, value.schema.names, value.column, ArrowColumn)
     return None
 
 
@@ -185,10 +183,6 @@ def index_text(index: Any) -> str:
     return cut(f"{name}: {line(index[0], CELL_CHARACTERS)} to {line(index[-1], CELL_CHARACTERS)}")
 
 
-def column_length(column: Any) -> int:
-    return len(column.column if type(column) is ArrowColumn else column.series)
-
-
 def table_detail(table: Table, budget: Budget) -> dict[str, Any]:
     detail: dict[str, Any] = {"shape": [table.rows, table.columns]}
     if table.index:
@@ -196,7 +190,7 @@ def table_detail(table: Table, budget: Budget) -> dict[str, Any]:
     columns: list[dict[str, Any]] = []
     rows: list[list[str]] = [[] for _ in range(min(SHOWN_ROWS, table.rows))]
     for position in range(min(SHOWN_COLUMNS, table.columns)):
-        column = table.column(position)
+        column = table.kind(table.labels[position], table.series(position))
         about = {"name": column.name, "dtype": column.dtype}
         if budget.late:
             detail["note"] = "there was no time for the nulls and ranges of all columns"
@@ -217,8 +211,7 @@ def column_is_shown(column: Any) -> bool:
 
 
 def series_detail(column: Any, budget: Budget) -> dict[str, Any]:
-    length = column_length(column)
-    detail: dict[str, Any] = {"length": length, "dtype": column.dtype}
+    detail: dict[str, Any] = {"length": column.length, "dtype": column.dtype}
     if column.name and column.name != "None":
         detail["name"] = column.name
     if type(column) is PandasColumn:
@@ -226,5 +219,5 @@ def series_detail(column: Any, budget: Budget) -> dict[str, Any]:
     if not budget.late:
         detail.update(column.ranges())
     if column_is_shown(column):
-        detail["elements"] = [line(column.cell(row), CELL_CHARACTERS) for row in range(min(10, length))]
+        detail["elements"] = [line(column.cell(row), CELL_CHARACTERS) for row in range(min(10, column.length))]
     return detail
