@@ -4,40 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from cellwright.jupyter.variables.probe.kinds import Budget, is_a, known_as, module_names
-from cellwright.jupyter.variables.probe.texts import cut, line
+from cellwright.jupyter.variables.probe.kinds import Budget, module_names
+from cellwright.jupyter.variables.probe.shapes import array_head, is_tensor, plain_array
+from cellwright.jupyter.variables.probe.texts import line
 
 SAMPLE = 1_000_000
 SHOWN_ELEMENTS = 10
-SHAPE_ONLY = {("jaxlib", "ArrayImpl"), ("jax", "ArrayImpl"), ("tensorflow", "EagerTensor"), ("cupy", "ndarray")}
-"""Arrays of which only shape and type are told: their numbers are in another device's memory, or yet to be computed."""
-
-
-def plain_array(value: Any) -> Any:
-    """The same memory as a plain numpy array, whatever class of the notebook inherits from it; None for all else."""
-    array = module_names("numpy").get("ndarray")
-    return array.view(value, array) if array is not None and is_a(value, array) else None
-
-
-def is_tensor(value: Any) -> bool:
-    return known_as(value) in (("torch", "Tensor"), ("torch", "Parameter"))
-
-
-def array_head(value: Any) -> dict[str, Any] | None:
-    """Shape and type of an array or tensor; None for all else."""
-    array = plain_array(value)
-    if array is not None:
-        return {"shape": list(array.shape), "dtype": dtype_text(array.dtype)}
-    if is_tensor(value):
-        return {"shape": list(value.shape), "dtype": cut(str(value.dtype), 40), "device": cut(str(value.device), 40)}
-    if known_as(value) in SHAPE_ONLY:
-        return {"shape": [int(side) for side in value.shape], "dtype": cut(str(value.dtype), 80)}
-    return None
-
-
-def dtype_text(dtype: Any) -> str:
-    """The type of the elements; of records, whose text may be long, their fields."""
-    return cut(str(dtype), 200)
 
 
 def array_detail(value: Any, budget: Budget) -> dict[str, Any]:

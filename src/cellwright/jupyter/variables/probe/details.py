@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from cellwright.jupyter.variables.probe.arrays import array_detail, array_head
+from cellwright.jupyter.variables.probe.arrays import array_detail
 from cellwright.jupyter.variables.probe.kinds import (
     Budget,
     attributes_of,
+    cut,
     fields_of,
     instance_names,
     is_a,
@@ -17,9 +18,9 @@ from cellwright.jupyter.variables.probe.kinds import (
     type_name,
 )
 from cellwright.jupyter.variables.probe.pictures import picture_of
+from cellwright.jupyter.variables.probe.shapes import array_head
 from cellwright.jupyter.variables.probe.tables import is_lazy, series_detail, series_of, table_detail, table_of
 from cellwright.jupyter.variables.probe.texts import (
-    cut,
     has_own_text,
     items_of,
     label,
@@ -69,7 +70,7 @@ def detail_of(value: Any, budget: Budget) -> dict[str, Any]:
     if picture is not None:
         return {**detail, **picture}
     if is_lazy(value):
-        return {**detail, "note": "lazy: nothing was computed", **parts(value, budget, 0, ())}
+        return {**detail, **parts(value, budget, 0, ()), "note": "lazy: nothing was computed"}
     table = table_of(value)
     if table is not None:
         return {**detail, **table_detail(table, budget)}

@@ -6,6 +6,7 @@ import sys
 import types
 from typing import Any
 
+LONGEST_TEXT = 200
 PLAIN_ROOTS = ("builtins", "collections")
 HEAP_TYPE = 1 << 9
 """The flag of types that a class statement, or its like in C, has made."""
@@ -153,9 +154,5 @@ def fields_of(value: Any) -> tuple[str, ...]:
     return ()
 
 
-def defines(value: Any, name: str) -> bool:
-    """Whether a class of the notebook or of an unknown library defines this name for the value."""
-    for kind in bases_of(type(value)):
-        if name in names_in(kind):
-            return library_of(kind) != "builtins"
-    return False
+def cut(text: str, limit: int = LONGEST_TEXT) -> str:
+    return text if len(text) <= limit else text[:limit] + "…"

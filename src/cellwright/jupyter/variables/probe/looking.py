@@ -66,7 +66,8 @@ def namespaces() -> tuple[dict[str, Any], dict[str, Any]]:
     shell = get_shell() if get_shell is not None else None
     if shell is None:
         return dict(vars(sys.modules["__main__"])), {}
-    return shell.user_ns, getattr(shell, "user_ns_hidden", {})
+    # A copy, because threads of the notebook may add to it meanwhile.
+    return dict(shell.user_ns), shell.user_ns_hidden
 
 
 def value_of(space: dict[str, Any], wanted: dict[str, Any], budget: Budget) -> Any:

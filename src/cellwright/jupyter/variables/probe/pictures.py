@@ -8,13 +8,13 @@ from typing import Any
 
 from cellwright.jupyter.variables.probe.kinds import (
     Budget,
+    cut,
     instance_names,
     known_as,
     library_of,
     module_names,
     type_name,
 )
-from cellwright.jupyter.variables.probe.texts import cut
 
 LONGEST_SIDE = 1280
 MOST_ARTISTS = 20_000

@@ -10,18 +10,20 @@ from typing import Any
 from cellwright.jupyter.variables.probe.arrays import SAMPLE, present, sample_text, steps_through
 from cellwright.jupyter.variables.probe.kinds import (
     Budget,
+    cut,
     known_as,
     library_of,
     module_names,
     module_of,
     qualified_name,
 )
-from cellwright.jupyter.variables.probe.texts import cut, label, line
+from cellwright.jupyter.variables.probe.texts import label, line
 
 SHOWN_COLUMNS = 50
 SHOWN_ROWS = 5
 LOOKED_AT_OBJECTS = 10_000
 CELL_CHARACTERS = 60
+LISTED = 6
 NUMBERS_AND_TIMES = "biufmM"
 LAZY = {("polars", "LazyFrame"), ("dask", "DataFrame"), ("dask", "Series"), ("dask", "Array"), ("dask", "Delayed")}
 
@@ -78,7 +80,8 @@ class PolarsColumn:
         return about
 
     def cell(self, row: int) -> Any:
-        return self.series[row]
+        cell = self.series[row]
+        return cell.head(LISTED).to_list() if known_as(cell) == ("polars", "Series") else cell
 
 
 class ArrowColumn:

@@ -7,7 +7,9 @@ import types
 from typing import Any
 
 from cellwright.jupyter.variables.probe.kinds import (
+    LONGEST_TEXT,
     attributes_of,
+    cut,
     fields_of,
     instance_names,
     is_a,
@@ -18,8 +20,8 @@ from cellwright.jupyter.variables.probe.kinds import (
     qualified_name,
     type_name,
 )
+from cellwright.jupyter.variables.probe.shapes import shape_line
 
-LONGEST_TEXT = 200
 LONGEST_LABEL = 80
 EXACT_BITS = 1_024
 FEW_ITEMS = 5
@@ -44,10 +46,6 @@ PLAIN_TEXT = {
     ("ipaddress", "IPv6Address"),
 }
 NUMPY_NUMBERS = "biufcmM"
-
-
-def cut(text: str, limit: int = LONGEST_TEXT) -> str:
-    return text if len(text) <= limit else text[:limit] + "…"
 
 
 def exact(text: str) -> str:
@@ -199,7 +197,10 @@ def line(value: Any, limit: int = LONGEST_TEXT, level: int = 0, inside: tuple[in
 
 
 def object_line(value: Any) -> str:
-    """An object by its type and the names of what it keeps."""
+    """An object by its type and its size, or the names of what it keeps."""
+    size = shape_line(value)
+    if size:
+        return cut(f"<{type_name(type(value))} {size}>")
     names = [name for name in attributes_of(value) if not name.startswith("_")]
     about = f" with {', '.join(names[:FEW_ITEMS])}{', …' if len(names) > FEW_ITEMS else ''}" if names else ""
     return cut(f"<{type_name(type(value))}{about}>")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
-from cellwright.jupyter.variables.probe.arrays import is_tensor, plain_array
+from cellwright.jupyter.variables.probe.shapes import is_tensor, plain_array
 from cellwright.jupyter.variables.probe.kinds import (
     Budget,
     attributes_of,
     bases_of,
     fields_of,
     is_a,
-    library_of,
     module_names,
     names_in,
     type_name,
@@ -20,7 +20,6 @@ from cellwright.jupyter.variables.probe.tables import table_of
 from cellwright.jupyter.variables.probe.texts import items_of, label
 
 MOST_NEAR = 500
-COMPUTED = "is computed by code of its class, which is not run"
 
 
 class NotThere(Exception):
@@ -61,15 +60,14 @@ def attribute(value: Any, name: str) -> Any:
     for kind in bases_of(value) if is_a(value, type) else bases_of(type(value)):
         if name in names_in(kind):
             content = names_in(kind)[name]
-            if any("__get__" in names_in(base) for base in bases_of(type(content))) and not callable_plainly(content):
-                raise NotThere(f"{name} of {type_name(type(value))} {COMPUTED}", list(attributes))
+            if any("__get__" in names_in(base) for base in bases_of(type(content))) and not is_function(content):
+                raise NotThere(f"{name} of {type_name(type(value))} is computed by code, which is not run", list(attributes))
             return content
     raise NotThere(f"{type_name(type(value))} keeps no attribute {name}", [*attributes, *fields])
 
 
-def callable_plainly(content: Any) -> bool:
-    """Functions of a class bind themselves to the value, which is no code of the notebook."""
-    return library_of(type(content)) == "builtins" and type(content) is not property
+def is_function(content: Any) -> bool:
+    return any(type(content) is kind for kind in (types.FunctionType, types.BuiltinFunctionType, staticmethod, classmethod))
 
 
 def item(value: Any, key: Any, budget: Budget) -> Any:
