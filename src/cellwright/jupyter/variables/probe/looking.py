@@ -54,7 +54,11 @@ def look(request: dict[str, Any]) -> dict[str, Any]:
         try:
             variables[wanted["name"]] = detail_of(value_of(space, wanted, budget), budget)
         except NotThere as missing:
-            variables[wanted["name"]] = {"missing": missing.message, "near": missing.near}
+            variables[wanted["name"]] = {
+                "missing": missing.message,
+                "wanted": missing.wanted,
+                "names": missing.names,
+            }
         except failures() as error:
             variables[wanted["name"]] = {"failed": type_name(type(error))}
     return {"variables": variables, "late": budget.late}
@@ -74,7 +78,8 @@ def value_of(space: dict[str, Any], wanted: dict[str, Any], budget: Budget) -> A
     for name, steps in ((wanted["name"], []), (wanted["root"], wanted["steps"])):
         if name in space:
             return walk(space[name], steps, budget)
-    raise NotThere(f"there is no variable {wanted['root']}", [name for name in list(space) if type(name) is str])
+    names = [name for name in list(space) if type(name) is str and not name.startswith("_")]
+    raise NotThere(f"there is no variable {wanted['root']}", wanted["root"], names)
 
 
 def all_rows(space: dict[str, Any], hidden: dict[str, Any], most: int, budget: Budget) -> dict[str, Any]:

@@ -23,12 +23,13 @@ MOST_NEAR = 500
 
 
 class NotThere(Exception):
-    """There is no such thing in a value. `near` has the names that there are."""
+    """There is no such thing in a value. `names` has those that there are, among which the caller may have meant one."""
 
-    def __init__(self, message: str, near: list[str]) -> None:
+    def __init__(self, message: str, wanted: str = "", names: list[str] | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.near = near[:MOST_NEAR]
+        self.wanted = wanted
+        self.names = (names or [])[:MOST_NEAR]
 
 
 def walk(value: Any, steps: list[Any], budget: Budget) -> Any:
@@ -61,9 +62,9 @@ def attribute(value: Any, name: str) -> Any:
         if name in names_in(kind):
             content = names_in(kind)[name]
             if any("__get__" in names_in(base) for base in bases_of(type(content))) and not is_function(content):
-                raise NotThere(f"{name} of {type_name(type(value))} is computed by code, which is not run", list(attributes))
+                raise NotThere(f"{name} of {type_name(type(value))} is computed by code, which is not run")
             return content
-    raise NotThere(f"{type_name(type(value))} keeps no attribute {name}", [*attributes, *fields])
+    raise NotThere(f"{type_name(type(value))} keeps no attribute {name}", name, [*attributes, *fields])
 
 
 def is_function(content: Any) -> bool:
@@ -87,35 +88,35 @@ def item(value: Any, key: Any, budget: Budget) -> Any:
     if array is None and is_tensor(value):
         array = value.detach()
     if array is None:
-        raise NotThere(f"{type_name(type(value))} cannot be looked into by a key without running its code", [])
+        raise NotThere(f"{type_name(type(value))} cannot be looked into by a key without running its code")
     places = key if type(key) is tuple else (key,)
     inside = len(places) <= len(array.shape) and all(
         type(place) is int and -side <= place < side for place, side in zip(places, array.shape)
     )
     if not inside:
-        raise NotThere(f"it has no element {label(key)}: its shape is {tuple(array.shape)}", [])
+        raise NotThere(f"it has no element {label(key)}: its shape is {tuple(array.shape)}")
     return array[places]
 
 
 def element(value: Any, kind: Any, key: Any) -> Any:
     length = kind.__len__(value)
     if type(key) is not int or not -length <= key < length:
-        raise NotThere(f"{type_name(type(value))} has no element {label(key)}: it has {length:,}", [])
+        raise NotThere(f"{type_name(type(value))} has no element {label(key)}: it has {length:,}")
     return kind.__getitem__(value, key)
 
 
 def entry(value: Any, key: Any, budget: Budget) -> Any:
     """What a dictionary has for the key. Not by a lookup, which may compare the key with objects of the notebook."""
-    near: list[str] = []
+    names: list[str] = []
     contents = items_of(value)
     for other, content in contents[1] if contents is not None else ():
         if same(other, key):
             return content
-        if len(near) < MOST_NEAR:
-            near.append(label(other))
+        if len(names) < MOST_NEAR:
+            names.append(label(other))
         elif budget.late:
-            raise NotThere(f"there was no time to look for the key {label(key)}", [])
-    raise NotThere(f"{type_name(type(value))} has no key {label(key)}", near)
+            raise NotThere(f"there was no time to look for the key {label(key)}")
+    raise NotThere(f"{type_name(type(value))} has no key {label(key)}", label(key), names)
 
 
 def same(other: Any, key: Any) -> bool:
@@ -136,4 +137,4 @@ def column_named(table: Any, name: Any) -> Any:
             return table.series(position)
         if len(names) < MOST_NEAR:
             names.append(label(column))
-    raise NotThere(f"it has no column {label(name)}", names)
+    raise NotThere(f"it has no column {label(name)}", label(name), names)
