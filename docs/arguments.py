@@ -64,6 +64,7 @@ MEANINGS = {
     "shutdown_kernel": "end its kernel too",
     "source": "the text of the cell",
     "start": "the first line, counted from 1",
+    "stop_on_error": "end the run at the first cell that raises",
     "text": "the text",
     "title": "its title",
     "to": "the format to write",

@@ -34,6 +34,7 @@ SECTIONS = {
         "saving.md",
         "python.md",
         "proposals.md",
+        "reproducing.md",
         "scratch.md",
         "thinking.md",
         "thinking",

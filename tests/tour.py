@@ -118,6 +118,7 @@ NOTEBOOKS = (
     Step("cancel_execution", RUN | CHANGE_KERNELS, _run),
     Step("kernel_environment", READ | SESSIONS | KERNELS | leaves("execute:kernels"), {"path": MAIN}),
     Step("inspect_variables", RUN | SESSIONS, {"path": MAIN}),
+    Step("reproduce_nb", RUN_OWN, {"path": MAIN}),
     Step("complete_code", RUN | SESSIONS, {"path": MAIN, "code": "tid"}),
     Step("interrupt_nb_kernel", RUN | SESSIONS | CHANGE_KERNELS, {"path": MAIN}),
     Step("restart_nb_kernel", RUN_CELLS, {"path": MAIN, "exec": False}),

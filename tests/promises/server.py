@@ -22,7 +22,7 @@ PROMISES = {
     "toolsets:hidden": "A tool that is not offered cannot be called.",
     "toolsets:unknown": "An unknown toolset or tool name stops the start with the nearest name.",
     "toolsets:header": "A request may choose by header among what the operator and its token allow, and no more.",
-    "toolsets:budget": "The default tools cost at most 8,000 tokens and are at most 40; core at most 4,000 and 16; compact 18,000, all 22,000.",
+    "toolsets:budget": "The default tools cost at most 8,000 tokens and are at most 40; core at most 4,000 and 16; compact 18,750, all 22,500.",
     "toolsets:compact": "The toolsets `compact` are every tool but those whose work another one does; whoever calls one of those is told which.",
     "toolsets:snapshot": "Each tool has a golden snapshot of its schema with its token count.",
     # resources and watching

@@ -15,7 +15,7 @@ def test_texts_are_remembered_up_to_a_bound_in_bytes(letter: str) -> None:
     keys = [NotebookKey("ann", f"nb-{number}") for number in range(20)]
     for number, key in enumerate(keys):
         texts.put(key, "md", 1, Text(letter * 1_000_000 + str(number), "text/markdown"))
-        assert weight(texts._made) < CACHED_BYTES + 100_000
+        assert weight(texts._texts) < CACHED_BYTES + 100_000
     last = texts.get(keys[-1], "md", 1)
     assert last is not None
     assert last.body.endswith("19")
@@ -28,4 +28,4 @@ def test_a_text_over_the_bound_is_not_remembered() -> None:
     texts = Texts()
     texts.put(NotebookKey("ann", "nb-1"), "md", 1, Text("x" * (CACHED_BYTES + 1), "text/markdown"))
     assert texts.get(NotebookKey("ann", "nb-1"), "md", 1) is None
-    assert weight(texts._made) < 100_000
+    assert weight(texts._texts) < 100_000

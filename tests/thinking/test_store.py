@@ -310,13 +310,13 @@ async def test_a_change_does_not_wait_for_the_disk_and_the_next_that_does_takes_
 @requirement("thinking:book")
 async def test_notebooks_as_books_and_from_books(thinking: Thinking) -> None:
     notebook = (await thinking.create(ANN, "ooda_loop", "Mine", "python", None)).notebook
-    whole = await thinking.whole(ANN, notebook.id)
+    whole = await thinking.notebook(ANN, notebook.id)
     assert (whole.title, whole.language, whole.metadata["pattern"]) == ("Mine", "python", "ooda_loop")
     copied, notes = await thinking.import_notebook(ANN, whole)
     assert notes == []
-    assert await thinking.whole(ANN, copied.notebook.id) == whole
+    assert await thinking.notebook(ANN, copied.notebook.id) == whole
     with pytest.raises(NotFound, match="Notebook not found"):
-        await thinking.whole(BOB, notebook.id)
+        await thinking.notebook(BOB, notebook.id)
 
 
 @requirement("thinking:views")

@@ -46,6 +46,7 @@ from cellwright.jupyter.tools.editing import editing_toolset
 from cellwright.jupyter.tools.kernels import kernels_toolset
 from cellwright.jupyter.tools.notebooks import notebooks_toolset
 from cellwright.jupyter.tools.proposals import proposals_toolset
+from cellwright.jupyter.tools.reproducing import reproducing_toolset
 from cellwright.jupyter.tools.sessions import sessions_toolset
 from cellwright.notebook.model import revision_of
 from cellwright.notebook.shelf import Shelf
@@ -284,6 +285,7 @@ def _toolsets_of_parts(
         editing_toolset(notebooks),
         proposals_toolset(notebooks),
         kernels_toolset(notebooks),
+        reproducing_toolset(notebooks),
         documents_toolset(notebooks, allow_hidden=settings.allow_hidden),
         sessions_toolset(notebooks),
         cells_toolset(notebooks, NotebookPath(settings.document_id) if settings.document_id else None),

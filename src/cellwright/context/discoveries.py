@@ -34,14 +34,14 @@ def words(text: str) -> frozenset[str]:
     return every_word - SMALL_WORDS or every_word
 
 
-def alike(text: str, other: str) -> bool:
+def alike(text: str, second_text: str) -> bool:
     """Whether two texts say the same: they have nearly all words in common and differ in no decisive one."""
-    text_words, other_words = words(text), words(other)
-    if not text_words or not other_words:
-        return text.strip() == other.strip()
-    if any(word in DECISIVE or word.isdigit() for word in text_words ^ other_words):
+    text_words, second_words = words(text), words(second_text)
+    if not text_words or not second_words:
+        return text.strip() == second_text.strip()
+    if any(word in DECISIVE or word.isdigit() for word in text_words ^ second_words):
         return False
-    return len(text_words & other_words) / len(text_words | other_words) >= SAME
+    return len(text_words & second_words) / len(text_words | second_words) >= SAME
 
 
 def list_all(tx: Transaction, project: str, kind: str = "", module: str = "") -> list[Discovery]:

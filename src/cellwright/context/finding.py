@@ -98,17 +98,17 @@ class ProjectIndex:
             entries = await asyncio.to_thread(self._file_entries, batch)
             await self._database.write(lambda tx, entries=entries: self._index.put(tx, entries))
             self._indexed |= batch
-        gone = [path for path in self._indexed if path not in files]
+        removed_paths = [path for path in self._indexed if path not in files]
         modules = self._module_entries(project) if project is not self._project else []
 
         def work(tx: Transaction) -> None:
             self._index.put(tx, modules)
-            for path in gone:
+            for path in removed_paths:
                 self._index.remove(tx, self._tenant, _kind(path), path)
 
-        if modules or gone:
+        if modules or removed_paths:
             await self._database.write(work)
-        for path in gone:
+        for path in removed_paths:
             del self._indexed[path]
         self._project, self._refreshed = project, time.monotonic()
 

@@ -39,12 +39,12 @@ def inline(text: str) -> str:
     return " ".join(clean(text[:LONGEST_VALUE]).text.split())
 
 
-def named(name: str) -> str:
+def inline_name(name: str) -> str:
     """The name of a file or a module on one line. Spaces are part of the name and stay."""
     return on_one_line(name[:LONGEST_VALUE])
 
 
-def page(pieces: Sequence[Piece], limit: int, what: str, where: str) -> str:
+def page(pieces: Sequence[Piece], limit: int, kind: str, remedy: str) -> str:
     """The pieces as one text of at most `limit` bytes, with a last line that says what was left out."""
     total = _size(pieces)
     if total <= limit:
@@ -61,7 +61,7 @@ def page(pieces: Sequence[Piece], limit: int, what: str, where: str) -> str:
         total -= len(pieces[number].text.encode())
     text = "".join(piece.text for number, piece in enumerate(pieces) if number not in dropped).rstrip("\n")
     bounded = text.encode()[: limit - NOTE_ROOM].decode("utf-8", "ignore")
-    return f"{bounded}\n\n_{len(dropped)} {what} left out to keep within {limit // KB} KB; {where}._\n"
+    return f"{bounded}\n\n_{len(dropped)} {kind} left out to keep within {limit // KB} KB; {remedy}._\n"
 
 
 def overview(project: Project, worth: Mapping[str, float], archived: Sequence[str] = ()) -> str:
@@ -85,7 +85,7 @@ def _overview(
     project: Project, worth: Mapping[str, float], archived: Sequence[str], *, with_texts: bool
 ) -> list[Piece]:
     head = (
-        f"# Project: {inline(project.name)}\n\n**Type:** {inline(project.type)}  \n**Path:** {named(project.path)}\n\n"
+        f"# Project: {inline(project.name)}\n\n**Type:** {inline(project.type)}  \n**Path:** {inline_name(project.path)}\n\n"
         f"## Tech Stack\n\n- **Stack:** {inline(', '.join(project.stack))}\n- **Runtime:** {inline(project.runtime)}\n"
         f"- **Package Manager:** {inline(project.package_manager)}\n\n"
         f"## Architecture\n\n**Pattern:** {inline(project.pattern)}  \n**Description:** {inline(project.description)}\n\n"
@@ -107,9 +107,9 @@ def _overview(
 
 
 def _summary(module: Module) -> str:
-    files = "".join(f"- {named(key_file.path)} ({inline(key_file.role)})\n" for key_file in module.key_files)
+    files = "".join(f"- {inline_name(key_file.path)} ({inline(key_file.role)})\n" for key_file in module.key_files)
     return (
-        f"### {named(module.name)}\n{inline(module.description)}\n\n**Key Files:**\n{files}\n"
+        f"### {inline_name(module.name)}\n{inline(module.description)}\n\n**Key Files:**\n{files}\n"
         f"**Patterns:** {len(module.patterns)}  \n**Business Rules:** {len(module.business_rules)}  \n"
         f"**Common Issues:** {len(module.common_issues)}\n\n"
     )
@@ -140,9 +140,11 @@ def _short(text: str) -> str:
 
 def module_page(module: Module) -> str:
     """`context://module/{name}`."""
-    pieces = [Piece(f"# Module: {named(module.name)}\n\n{inline(module.description)}\n\n## Key Files\n\n")]
+    pieces = [Piece(f"# Module: {inline_name(module.name)}\n\n{inline(module.description)}\n\n## Key Files\n\n")]
     for key_file in module.key_files:
-        text = f"### {named(key_file.path)}\n**Role:** {inline(key_file.role)}  \n{inline(key_file.description)}\n\n"
+        text = (
+            f"### {inline_name(key_file.path)}\n**Role:** {inline(key_file.role)}  \n{inline(key_file.description)}\n\n"
+        )
         pieces.append(Piece(text, 4.0))
     pieces += [Piece(f"## Patterns ({len(module.patterns)})\n\n"), *_items(module.patterns, 2.0), Piece("\n")]
     rules = module.business_rules
@@ -154,7 +156,7 @@ def module_page(module: Module) -> str:
         pieces.append(Piece(text, 1.0 + number / 10_000))
     if module.decisions:
         pieces += [Piece(f"## Decisions ({len(module.decisions)})\n\n"), *_items(module.decisions, 2.0), Piece("\n")]
-    pieces.append(Piece(f"## Dependencies\n\n{', '.join(map(named, module.dependencies)) or 'None'}\n"))
+    pieces.append(Piece(f"## Dependencies\n\n{', '.join(map(inline_name, module.dependencies)) or 'None'}\n"))
     return page(pieces, MODULE_BYTES, "items", "project.yaml has them all")
 
 
@@ -188,10 +190,10 @@ def session_page(session: Session, now: float) -> str:
     for place in session.touched[:SHOWN_FILES]:
         link = f"  \n**Resource:** {on_one_line(place.uri)}" if place.uri else ""
         text = f"**Access Count:** {place.count}  \n**Last Accessed:** {iso(place.last)}{link}"
-        pieces.append(Piece(f"### {named(place.path)}\n{text}\n\n", float(place.count)))
+        pieces.append(Piece(f"### {inline_name(place.path)}\n{text}\n\n", float(place.count)))
     pieces += [
         Piece(f"## Topics ({len(session.topics)})\n\n"),
-        *_items(tuple(map(named, session.topics)), 0.5),
+        *_items(tuple(map(inline_name, session.topics)), 0.5),
         Piece("\n"),
     ]
     summary = f"- **Tool Calls:** {session.calls}\n- **Discoveries:** {session.discoveries}\n"
@@ -204,9 +206,10 @@ def sessions_page(sessions: Sequence[Session], now: float) -> str:
     pieces = [Piece(f"# Recent Sessions ({len(sessions)})\n\n")]
     for number, session in enumerate(sessions):
         end = session.ended if session.ended is not None else now
+        topics = ", ".join(map(inline_name, session.topics))
         text = (
             f"## Session {session.id[:8]}\n**Started:** {iso(session.started)}  \n**Duration:** {duration(end - session.started)}  \n"
-            f"**Status:** {session.status}  \n**Files:** {len(session.touched)}  \n**Topics:** {', '.join(map(named, session.topics))}  \n"
+            f"**Status:** {session.status}  \n**Files:** {len(session.touched)}  \n**Topics:** {topics}  \n"
             f"**Discoveries:** {session.discoveries}\n\n"
         )
         pieces.append(Piece(text, float(-number)))
@@ -218,7 +221,7 @@ def discoveries_page(discoveries: Sequence[Discovery]) -> str:
     pieces = [Piece(f"# Discoveries ({len(discoveries)})\n\n")]
     for number, discovery in enumerate(discoveries):
         solution = f"**Solution:** {inline(discovery.solution)}  \n" if discovery.solution else ""
-        where = f"**Module:** {named(discovery.module)}  \n" if discovery.module else ""
+        where = f"**Module:** {inline_name(discovery.module)}  \n" if discovery.module else ""
         recorded = f"**Recorded:** {iso(discovery.updated)}, {counted(discovery.times, 'time')}"
         text = f"## {discovery.type}: {inline(discovery.content)}\n{where}{solution}{recorded}\n\n"
         pieces.append(Piece(text, float(-number)))

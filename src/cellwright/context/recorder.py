@@ -275,8 +275,8 @@ class Recorder:
         except (CellwrightError, asyncio.CancelledError):
             # Whether it was written may be unknown. Writing it twice changes nothing.
             self._ended = ended + self._ended
-            written = [*unwritten, *(live for live, _ in ended)]
-            for live, (_, session) in zip(written, tenant_sessions, strict=True):
+            lives = [*unwritten, *(live for live, _ in ended)]
+            for live, (_, session) in zip(lives, tenant_sessions, strict=True):
                 live.dirty = True
                 live.fresh |= {(place.kind, place.path) for place in session.touched}
             raise

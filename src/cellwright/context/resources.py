@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from urllib.parse import parse_qsl
 
 from cellwright.context.model import DiscoveryType
-from cellwright.context.pages import inline, named
+from cellwright.context.pages import inline, inline_name
 from cellwright.context.service import ProjectContext
 from cellwright.context.uris import (
     CURRENT_URI,
@@ -77,7 +77,9 @@ class ContextResources:
         return [
             *FIXED,
             *(
-                ResourceInfo(module_uri(module.name), named(module.name), inline(module.description[:200]), MARKDOWN)
+                ResourceInfo(
+                    module_uri(module.name), inline_name(module.name), inline(module.description[:200]), MARKDOWN
+                )
                 for module in modules
             ),
         ]

@@ -159,13 +159,13 @@ class ProjectContext:
         """What project.yaml says; a nameless project with no modules if there is none yet."""
         return self._remember(await asyncio.to_thread(self._file.read))
 
-    def _remember(self, written: Project | None) -> Project:
-        project, before = written or self._unwritten, self._last_project
-        if project is not before:
+    def _remember(self, written_project: Project | None) -> Project:
+        project, last_project = written_project or self._unwritten, self._last_project
+        if project is not last_project:
             self._last_project, self._find_module = project, project.finder()
-            if self._has_read and project != before:
+            if self._has_read and project != last_project:
                 # Somebody else wrote the file, which is noticed only now.
-                self._project_changed(before)
+                self._project_changed(last_project)
         self._has_read = True
         return project
 
@@ -267,8 +267,8 @@ class ProjectContext:
 
     async def overview(self, call: Call) -> str:
         # The file and the uses are read in one thread, not in two: this page is read most.
-        written, uses = await self._database.read(lambda tx: (self._file.read(), self._overview.uses(tx)))
-        return await self._overview.page(self._remember(written), uses, self.recorder.current(call))
+        written_project, uses = await self._database.read(lambda tx: (self._file.read(), self._overview.uses(tx)))
+        return await self._overview.page(self._remember(written_project), uses, self.recorder.current(call))
 
     async def module(self, name: str) -> str:
         module = (await self.project()).module(name)

@@ -46,11 +46,11 @@ class ProjectCollection:
     async def inventory(self) -> Inventory:
         walk = self.files.readable(LARGEST_FILE if self.opens_notebook is None else LARGEST_NOTEBOOK)
         places: list[tuple[int, Place]] = []
-        listed = 0
+        file_count = 0
         while files := await asyncio.to_thread(lambda: list(islice(walk, LISTED_AT_ONCE))):
-            listed += len(files)
+            file_count += len(files)
             places += [(file.modified, place) for file in files if (place := self._place(file)) is not None]
-            if listed >= MOST_LISTED:
+            if file_count >= MOST_LISTED:
                 return newest(places, left_out=1)
         return newest(places)
 

@@ -137,12 +137,12 @@ async def context_scan(context: ProjectContext, call: Call) -> Scanned:
     reports: list[Future[None]] = []
     last_report = float("-inf")
 
-    def report(done: int, total: int) -> None:
+    def report(count: int, total: int) -> None:
         """Called from the thread that reads the files."""
         nonlocal last_report
-        if total and (done == total or time.monotonic() - last_report >= PROGRESS_SECONDS):
+        if total and (count == total or time.monotonic() - last_report >= PROGRESS_SECONDS):
             last_report = time.monotonic()
-            reports.append(asyncio.run_coroutine_threadsafe(call.progress(done, total, "source files read"), loop))
+            reports.append(asyncio.run_coroutine_threadsafe(call.progress(count, total, "source files read"), loop))
 
     scanned = await context.scan(report)
     # Nothing about a call may follow its answer.

@@ -65,8 +65,8 @@ def _headings(arguments: Mapping[str, Any]) -> list[str]:
     """The headings of the markdown that a call writes: there the author says what it is about."""
     inner: object = arguments.get("cells")
     cells = cast("list[object]", inner)[:MOST_TERMS] if isinstance(inner, list) else []
-    written = (arguments, arguments.get("cell"), *cells)
-    headings = [_heading(cast("Mapping[str, Any]", cell)) for cell in written if isinstance(cell, Mapping)]
+    cells_to_write = (arguments, arguments.get("cell"), *cells)
+    headings = [_heading(cast("Mapping[str, Any]", cell)) for cell in cells_to_write if isinstance(cell, Mapping)]
     return [heading for heading in headings if heading]
 
 

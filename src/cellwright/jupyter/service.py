@@ -39,6 +39,7 @@ from cellwright.jupyter.model import FileKind, JsonObject, NewCell, RoomKind, Se
 from cellwright.jupyter.notebooks.meaning import ASIDE, CallersSight, proposal_key
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.sights import Sights
+from cellwright.jupyter.reproducing.reproductions import Reproductions
 from cellwright.jupyter.server.connect import Connect, FoundServer
 from cellwright.jupyter.server.embedded import EmbeddedJupyter, LabNotInstalled, missing_parts
 from cellwright.jupyter.server.which_python import which_python
@@ -85,6 +86,7 @@ class LiveNotebooks:
         self.proposals = Proposals(clock, instance)
         self.pool = pool or WorkerPool()
         self.pictures = Pictures(self.pool)
+        self.reproductions = Reproductions(clock, self.pool)
         self._own_pool = pool is None
         self._connect = connect
         self._clock = clock
@@ -231,6 +233,7 @@ class LiveNotebooks:
 
     async def close(self) -> None:
         """Leave everything; an embedded server is stopped with its kernels."""
+        await self.reproductions.close()
         for task in tuple(self._holders):
             task.cancel()
         await asyncio.gather(*self._holders, return_exceptions=True)
@@ -305,7 +308,7 @@ class LiveNotebooks:
 
     async def kernels_of_others(self, call: Call) -> frozenset[str]:
         """Kernels that belong to other callers alone, as those of thinking notebooks do. They are hidden from this caller."""
-        owners = await self.owners_of_kernels()
+        owners = {**await self.owners_of_kernels(), **self.reproductions.owners_of_kernels()}
         return frozenset(kernel for kernel, owner in owners.items() if owner != call.principal.id)
 
     async def queue(self, call: Call, session: SessionInfo) -> KernelQueue:

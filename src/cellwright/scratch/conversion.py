@@ -1,12 +1,12 @@
 """Pads as notebooks and notebooks as pads: the way in and out of every notebook format."""
 
 from collections.abc import Sequence
-from typing import cast
 
 from cellwright.core.text.counting import counted
 from cellwright.notebook.formats.srcmd import PACKAGE
 from cellwright.notebook.model import Cell, Kind, Notebook, language_named
 from cellwright.scratch.model import JsonObject, Pad, PadCellDraft, kind_of
+from cellwright.scratch.validation.checked import is_object
 
 OWN = "cellwright"
 LANGUAGE = "language"
@@ -17,9 +17,11 @@ def notebook_of(pad: Pad, cells: Sequence[Cell]) -> Notebook:
     """The pad as a notebook. A cell's language says whether it is prose or code; the pad's fields go into the metadata."""
     about = pad.about
     own_metadata: object = about.metadata.get(OWN)
-    own: JsonObject = cast("JsonObject", own_metadata) if isinstance(own_metadata, dict) else {}
-    main = str(own.get(LANGUAGE) or _main_language([(cell.language, cell.metadata.get("filename")) for cell in cells]))
-    other_own = {name: value for name, value in own.items() if name != LANGUAGE}
+    own_fields = own_metadata if is_object(own_metadata) else {}
+    main = str(
+        own_fields.get(LANGUAGE) or _main_language([(cell.language, cell.metadata.get("filename")) for cell in cells])
+    )
+    other_own = {name: value for name, value in own_fields.items() if name != LANGUAGE}
     fields: JsonObject = {
         "description": about.description,
         "summary": about.summary,

@@ -61,21 +61,21 @@ def difference(before: State, after: State) -> str:
         _changed_schemas(before[2], after[2]),
         _changed_cells(before[1], after[1]),
     )
-    return _shown(lines, MOST_LINES, LONGEST_LINE)
+    return _diff_text(lines, MOST_LINES, LONGEST_LINE)
 
 
-def brief_difference(before: State, after: State, most: int = DIFF_LINES) -> str:
-    """The same for the answer to a change: a cell that was added or removed is one line."""
+def brief_difference(before: State, after: State, max_lines: int = DIFF_LINES) -> str:
+    """The difference for the answer to a change: a cell that was added or removed is one line."""
     lines = chain(
         _changed_words(before[0], after[0]),
         _changed_schemas(before[2], after[2]),
         _changed_cells(before[1], after[1], brief=True),
     )
-    return _shown(lines, most)
+    return _diff_text(lines, max_lines)
 
 
 def brief_cells(before: Sequence[Cell], after: Sequence[Cell]) -> str:
-    return _shown(_changed_cells(before, after, brief=True))
+    return _diff_text(_changed_cells(before, after, brief=True))
 
 
 def brief_removal(tx: Transaction, key: NotebookKey) -> str:
@@ -83,27 +83,27 @@ def brief_removal(tx: Transaction, key: NotebookKey) -> str:
     cell_ids = CELLS.read_ids(tx, key)
     cells = rows.read_cells(tx, key, cell_ids[:DIFF_LINES])
     more = (cell_line("-", index, cell_id, "") for index, cell_id in enumerate(cell_ids[DIFF_LINES:], DIFF_LINES))
-    return _shown(chain(_changed_cells(cells, [], brief=True), more))
+    return _diff_text(chain(_changed_cells(cells, [], brief=True), more))
 
 
 def brief_replacement(before: Cell, after: Cell) -> str:
-    """The same for one cell, which may only have been moved."""
+    """The difference of one cell for the answer to a change. Of a cell that was only moved, it says from where to where."""
     moved = f"cell {after.id}, {_position(before, after)}" if before.index != after.index else ""
     return brief_cells([before], [after]) or moved
 
 
 def brief_schemas(before: Sequence[SharedSchema], after: Sequence[SharedSchema]) -> str:
-    return _shown(_changed_schemas(before, after))
+    return _diff_text(_changed_schemas(before, after))
 
 
 def brief_words(before: PadDraft | None, after: PadDraft) -> str:
-    return _shown(_changed_words(before, after))
+    return _diff_text(_changed_words(before, after))
 
 
 def changes_with_diffs(tx: Transaction, key: NotebookKey, pad: Pad, limit: int) -> list[PadVersion]:
     """The changes, newest first, each with the beginning of its diff."""
-    state, listed = state_of(tx, key, pad), changes(tx, key, limit)
-    for change in listed:
+    state, versions = state_of(tx, key, pad), changes(tx, key, limit)
+    for change in versions:
         # One after the other, because each may hold a whole pad.
         undo = read_undo(tx, key, change["version"])
         if undo is None:
@@ -112,7 +112,7 @@ def changes_with_diffs(tx: Transaction, key: NotebookKey, pad: Pad, limit: int) 
         if diff := brief_difference(before, state, LINES_IN_LIST):
             change["diff"] = diff
         state = before
-    return listed
+    return versions
 
 
 def is_cut(diff: str) -> bool:
@@ -120,9 +120,9 @@ def is_cut(diff: str) -> bool:
     return any(line.endswith("…") for line in diff.split("\n")) or diff.rpartition("\n")[2].startswith("… ")
 
 
-def _shown(lines: Iterator[str], most: int = DIFF_LINES, longest: int = SHORT_LINE) -> str:
+def _diff_text(lines: Iterator[str], max_lines: int = DIFF_LINES, max_length: int = SHORT_LINE) -> str:
     """The first lines, cleaned, and how many there are more. Those of a whole pad are counted and not held in memory."""
-    short = [clean(cut_line(line, longest)).text for line in islice(lines, most)]
+    short = [clean(cut_line(line, max_length)).text for line in islice(lines, max_lines)]
     more = sum(1 for _ in lines)
     left_out = [f"… {counted(more, 'more line')}"] if more else []
     return "\n".join([*short, *left_out])
@@ -149,7 +149,10 @@ def _changed_schemas(before: Sequence[SharedSchema], after: Sequence[SharedSchem
     for schema_id in dict.fromkeys([*old, *new]):
         was, now = old.get(schema_id), new.get(schema_id)
         name = (now or was or SharedSchema(schema_id, "", "", {})).name
-        yield from _changed(f"schema {name}", _schema_lines(was), _schema_lines(now))
+        old_lines, new_lines = _schema_lines(was), _schema_lines(now)
+        if old_lines != new_lines:
+            yield f"schema {name}"
+            yield from unified(old_lines, new_lines)
 
 
 def _changed_cells(before: Sequence[Cell], after: Sequence[Cell], *, brief: bool = False) -> Iterator[str]:
@@ -186,22 +189,15 @@ def _position(was: Cell | None, now: Cell | None) -> str:
     return f"index {now.index}" if was.index == now.index else f"moved from index {was.index} to {now.index}"
 
 
-def _changed(name: str, before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
-    if before != after:
-        yield name
-        yield from unified(before, after)
-
-
 def _one_line(value: object) -> str:
     return pictured(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _as_lines(value: object) -> list[str]:
-    return json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True).splitlines()
-
-
 def _schema_lines(schema: SharedSchema | None) -> list[str]:
-    return [] if schema is None else _as_lines({"description": schema.description, "schema": schema.schema})
+    if schema is None:
+        return []
+    fields = {"description": schema.description, "schema": schema.schema}
+    return json.dumps(fields, ensure_ascii=False, indent=1, sort_keys=True).splitlines()
 
 
 def _attribute_lines(cell: Cell | None) -> list[str]:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from cellwright.core.errors import InvalidArgument, LimitReached
 from cellwright.core.nesting import deeper_than
@@ -24,6 +24,7 @@ from cellwright.scratch.model import (
     new_id,
 )
 from cellwright.scratch.rows import dumped
+from cellwright.scratch.validation.checked import is_list, is_object
 
 MAX_LANGUAGE = 40
 DEEPEST = 128
@@ -96,28 +97,30 @@ def _without_tags(metadata: JsonObject) -> tuple[JsonObject, tuple[str, ...] | N
     if "tags" not in metadata:
         return metadata, None
     tags = metadata["tags"]
-    rest = {key: value for key, value in metadata.items() if key != "tags"}
+    other_fields = {key: value for key, value in metadata.items() if key != "tags"}
     if tags is None:
-        return rest, ()
-    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in cast("list[object]", tags)):
+        return other_fields, ()
+    if not is_list(tags) or not all(isinstance(tag, str) for tag in tags):
         raise InvalidArgument("metadata.tags is not a list of texts", hint='for example ["draft", "sql"]')
-    return rest, tuple(cast("list[str]", tags))
+    return other_fields, tuple(tags)
 
 
 def pad_draft(metadata: Mapping[str, Any], limits: PadLimits) -> tuple[PadDraft, list[SharedSchema]]:
     """A pad's metadata as the caller gives it, split into the fields of the pad, its schemas and the rest."""
     _refuse_over(_json_bytes(metadata, "metadata"), limits.metadata_bytes, "metadata", METADATA_SETTING)
-    rest, tags = _without_tags(dict(metadata))
+    other_fields, tags = _without_tags(dict(metadata))
     # Reading shows this key in the metadata, but it is computed from the cells.
-    rest.pop("cell_tags", None)
-    texts = {name: _text(rest.pop(name, None), name) for name in ("title", "description", "summary", "namespace")}
-    schemas = _initial_schemas(rest.pop("schemas", None), limits)
+    other_fields.pop("cell_tags", None)
+    texts = {
+        name: _text(other_fields.pop(name, None), name) for name in ("title", "description", "summary", "namespace")
+    }
+    schemas = _initial_schemas(other_fields.pop("schemas", None), limits)
     namespace = texts.pop("namespace")
     about = PadDraft(
         **texts,
         namespace=checked_namespace(namespace) if namespace else None,
         tags=checked_tags(tags or ()),
-        metadata=rest,
+        metadata=other_fields,
     )
     return about, schemas
 
@@ -125,22 +128,20 @@ def pad_draft(metadata: Mapping[str, Any], limits: PadLimits) -> tuple[PadDraft,
 def _initial_schemas(schemas_by_name: object, limits: PadLimits) -> list[SharedSchema]:
     if schemas_by_name is None:
         return []
-    if not isinstance(schemas_by_name, dict):
+    if not is_object(schemas_by_name):
         raise InvalidArgument(
             "metadata.schemas is not an object of name to schema",
             hint='for example {"schemas": {"name": {"type": "object"}}}',
         )
-    entries = cast("dict[str, object]", schemas_by_name)
-    if limits.schemas and len(entries) > limits.schemas:
+    if limits.schemas and len(schemas_by_name) > limits.schemas:
         raise LimitReached(
-            f"a pad holds at most {counted(limits.schemas, 'schema')} (--scratch-max-schemas), not {len(entries)}",
+            f"a pad holds at most {counted(limits.schemas, 'schema')} (--scratch-max-schemas), not {len(schemas_by_name)}",
             hint="leave out those that no cell refers to",
             details={"limit": limits.schemas},
         )
     schemas: list[SharedSchema] = []
-    for name, entry in entries.items():
-        wrapped = isinstance(entry, dict) and isinstance(cast("JsonObject", entry).get("schema"), dict)
-        fields: JsonObject = cast("JsonObject", entry) if wrapped else {"schema": cast("object", entry)}
+    for name, entry in schemas_by_name.items():
+        fields: JsonObject = entry if is_object(entry) and is_object(entry.get("schema")) else {"schema": entry}
         draft = schema_draft({"name": name, **fields}, limits)[0]
         schemas.append(replace(draft, name=draft.name or draft.id))
     for field, names in (("id", [schema.id for schema in schemas]), ("name", [schema.name for schema in schemas])):
@@ -164,7 +165,7 @@ def schema_draft(fields: Mapping[str, Any], limits: PadLimits) -> tuple[SharedSc
             "the schema has neither name nor id", hint='give for example {"name": "invoice", "schema": {…}}'
         )
     body = fields.get("schema")
-    if not isinstance(body, dict):
+    if not is_object(body):
         raise InvalidArgument(
             "schema.schema is not a JSON Schema object", hint='for example {"name": "n", "schema": {"type": "object"}}'
         )
@@ -174,7 +175,7 @@ def schema_draft(fields: Mapping[str, Any], limits: PadLimits) -> tuple[SharedSc
     has_id = schema_id is not None
     schema_id = checked_id(schema_id, "schema.id") if has_id else new_id()
     description = _text(fields.get("description"), "schema.description") or ""
-    return SharedSchema(schema_id, name or "", description, cast("JsonObject", body)), has_id
+    return SharedSchema(schema_id, name or "", description, body), has_id
 
 
 def _text(value: object, name: str) -> str | None:

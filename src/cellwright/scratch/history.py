@@ -53,7 +53,7 @@ class Undo:
     """How to undo a change, as JSON: written here and read here."""
 
     @staticmethod
-    def whole(state: State) -> UndoRecord:
+    def pad(state: State) -> UndoRecord:
         about, cells, schemas = state
         return {
             "about": rows.about_as_json(about),
@@ -120,21 +120,21 @@ def undo_change(state: State, undo: UndoRecord) -> State:
     return about, [replace(cell, index=index) for index, cell in enumerate(cells)], schemas
 
 
-def cell_at(tx: Transaction, key: NotebookKey, now: Cell, latest: int, version: int) -> Cell | None:
-    """The cell as it was at `version`, of which `now` is the state at version `latest`; None if that is not known."""
+def cell_at(tx: Transaction, key: NotebookKey, current: Cell, latest: int, version: int) -> Cell | None:
+    """The cell as it was at `version`; `current` is the cell at version `latest`. None if the history does not tell."""
     for later in range(version + 1, latest + 1):
         undo = read_undo(tx, key, later)
-        if undo is None or now.id in undo.get("remove", ()):
+        if undo is None or current.id in undo.get("remove", ()):
             return None
         records = [undo["put"]] if "put" in undo else undo.get("cells", [])
-        record = next((record for record in records if record["id"] == now.id), None)
+        record = next((record for record in records if record["id"] == current.id), None)
         if record is not None or "cells" in undo:
             return None if record is None else rows.cell_from_json(record)
-    return now
+    return current
 
 
 def about_at(tx: Transaction, key: NotebookKey, pad: Pad, version: int) -> PadDraft | None:
-    """The pad's fields and metadata as they were at `version`; None if that is not known."""
+    """The pad's fields and metadata as they were at `version`; None if the history does not tell."""
     for later in range(version + 1, pad.version + 1):
         undo = read_undo(tx, key, later)
         if undo is None:
@@ -144,18 +144,20 @@ def about_at(tx: Transaction, key: NotebookKey, pad: Pad, version: int) -> PadDr
     return pad.about
 
 
-def schema_at(tx: Transaction, key: NotebookKey, now: SharedSchema, latest: int, version: int) -> SharedSchema | None:
-    """The schema as it was at `version`, of which `now` is the state at version `latest`; None if that is not known."""
+def schema_at(
+    tx: Transaction, key: NotebookKey, current: SharedSchema, latest: int, version: int
+) -> SharedSchema | None:
+    """The schema as it was at `version`; `current` is the schema at version `latest`. None if the history does not tell."""
     for later in range(version + 1, latest + 1):
         undo = read_undo(tx, key, later)
         if undo is None:
             return None
         if "schemas" in undo:
-            return next((SharedSchema(**schema) for schema in undo["schemas"] if schema["id"] == now.id), None)
-        if "schema" in undo and undo["schema"]["id"] == now.id:
+            return next((SharedSchema(**schema) for schema in undo["schemas"] if schema["id"] == current.id), None)
+        if "schema" in undo and undo["schema"]["id"] == current.id:
             before = undo["schema"]["before"]
             return None if before is None else SharedSchema(**before)
-    return now
+    return current
 
 
 class CellMove(TypedDict):
@@ -192,9 +194,9 @@ class PadVersion(ChangeSubject):
 class PadChange:
     """What was done, how to undo it, and for a reader what it was about."""
 
-    what: str
+    action: str
     undo: UndoRecord
-    touched: ChangeSubject = field(default_factory=ChangeSubject)
+    subject: ChangeSubject = field(default_factory=ChangeSubject)
 
 
 def changed_fields(before: PadDraft, after: PadDraft) -> list[str]:
@@ -220,9 +222,9 @@ def record(tx: Transaction, key: NotebookKey, version: int, now: int, change: Pa
         key.id,
         version,
         now,
-        change.what,
+        change.action,
         undo,
-        rows.dumped(change.touched),
+        rows.dumped(change.subject),
         size,
     )
     return size - (forget_until(tx, key, version - HISTORY_KEPT) if version > HISTORY_KEPT else 0)
@@ -251,11 +253,8 @@ def changes(tx: Transaction, key: NotebookKey, limit: int) -> list[PadVersion]:
         key.id,
         limit,
     )
-    return [
-        {"version": version, "at": iso_time(at), "change": what, **_subject(touched)}
-        for version, at, what, touched in cast("list[tuple[int, int, str, str | None]]", change_rows)
-    ]
-
-
-def _subject(touched: str | None) -> ChangeSubject:
-    return {} if touched is None else rows.loaded(touched)
+    versions: list[PadVersion] = []
+    for version, at, action, subject_json in cast("list[tuple[int, int, str, str | None]]", change_rows):
+        subject: ChangeSubject = {} if subject_json is None else rows.loaded(subject_json)
+        versions.append({"version": version, "at": iso_time(at), "change": action, **subject})
+    return versions

@@ -104,23 +104,24 @@ def pads_in(tx: Transaction, tenant: str, namespace: str) -> list[str]:
 
 
 def rename_namespace(
-    store: PadStore, tx: Transaction, tenant: str, old: str, new: str, *, migrate: bool, now: int
+    store: PadStore, tx: Transaction, tenant: str, old_name: str, new_name: str, *, migrate: bool, now: int
 ) -> list[Pad]:
     """Rename a namespace and return the pads that moved. The old name must exist, the new one must be free."""
     names = {entry["namespace"] for entry in list_namespaces(tx, tenant)}
-    if old not in names:
-        raise NotFound(f"there is no namespace {old!r}", hint="scratch_namespace_list shows them")
-    if old == new:
+    if old_name not in names:
+        raise NotFound(f"there is no namespace {old_name!r}", hint="scratch_namespace_list shows them")
+    if old_name == new_name:
         return []
-    pads = pads_in(tx, tenant, old)
-    if new in names:
-        raise InvalidArgument(f"there is a namespace {new!r} already", hint="delete it or choose another name")
+    pads = pads_in(tx, tenant, old_name)
+    if new_name in names:
+        raise InvalidArgument(f"there is a namespace {new_name!r} already", hint="delete it or choose another name")
     if pads and not migrate:
         raise InvalidArgument(
-            f"{old!r} holds {counted(len(pads), 'pad')}", hint="migrate_scratchpads: true moves them to the new name"
+            f"{old_name!r} holds {counted(len(pads), 'pad')}",
+            hint="migrate_scratchpads: true moves them to the new name",
         )
-    tx.run("UPDATE namespaces SET name = ? WHERE tenant = ? AND name = ?", new, tenant, old)
-    return store.move_namespace(tx, tenant, pads, new, now)
+    tx.run("UPDATE namespaces SET name = ? WHERE tenant = ? AND name = ?", new_name, tenant, old_name)
+    return store.move_namespace(tx, tenant, pads, new_name, now)
 
 
 def delete_namespace(

@@ -68,30 +68,27 @@ class PadResources:
 
     async def _read(self, call: Call, uri: str) -> tuple[Content, PadView | None]:
         """What the URI shows, and the pad of which it shows cells."""
-        pad_id, rest = split_uri(uri)
+        pad_id, segments = split_uri(uri)
         if pad_id is None:
             page = await self._pads.page(call.principal.id, (), (), LISTED, None)
             return Content(_json(page.items), "application/json"), None
-        if rest[:1] == ["cells"] and len(rest) == 2:  # noqa: PLR2004
-            return await self._read_cell(call, pad_id, rest[1], uri)
-        view = await self._pads.read(call.principal.id, pad_id, with_schemas=not rest)
-        if not rest:
+        if segments[:1] == ["cells"] and len(segments) == 2:  # noqa: PLR2004
+            try:
+                view = await self._pads.read(call.principal.id, pad_id, cell_ids=[segments[1]])
+            except InvalidId:
+                raise NotFound(f"no resource {uri[:200]}", hint="scratchpad://list shows the pads there are") from None
+            cell = view.cells[0]
+            return Content(cell.source, mime_of(cell.language), {**read_structure(cell)}), view
+        view = await self._pads.read(call.principal.id, pad_id, with_schemas=not segments)
+        if not segments:
             cells: list[CellText] = [{**read_structure(cell), "content": cell.source} for cell in view.cells]
             pad: PadText = {**pad_json(view, schema_tokens=sys.maxsize), "cells": cells}
             return Content(_json(pad), "application/json"), view
-        if len(rest) == 1 and rest[0] in FORMATS:
-            file = await self._pads.conversions.write(notebook_of(view.pad, view.cells), rest[0], call.principal.id)
+        if len(segments) == 1 and segments[0] in FORMATS:
+            file = await self._pads.conversions.write(notebook_of(view.pad, view.cells), segments[0], call.principal.id)
             losses = [*file.losses, *not_in_a_notebook(view.cells)]
             return Content(file.text, file.mime_type, {"losses": losses} if losses else {}), view
         raise NotFound(f"no resource {uri[:200]}", hint=f"cells/ID, or one of: {', '.join(FORMATS)}")
-
-    async def _read_cell(self, call: Call, pad_id: str, cell_id: str, uri: str) -> tuple[Content, PadView]:
-        try:
-            view = await self._pads.read(call.principal.id, pad_id, cell_ids=[cell_id])
-        except InvalidId:
-            raise NotFound(f"no resource {uri[:200]}", hint="scratchpad://list shows the pads there are") from None
-        cell = view.cells[0]
-        return Content(cell.source, mime_of(cell.language), {**read_structure(cell)}), view
 
     async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
         try:

@@ -188,13 +188,13 @@ class Pads:
         key, guard, now = NotebookKey(tenant, checked_id(pad_id)), Guard(self.sights, basis), self._now()
 
         def work(tx: Transaction) -> WrittenPad:
-            old = require_pad(tx, key)
-            guard.check_version(tx, key, old)
-            given, merged_with = guard.merged_words(tx, key, old, dict(metadata))
-            before = old.about
-            fields = {name: value for name, value in canonical(before).items() if value is not None}
-            merged = {**before.metadata, **fields, **given}
-            for name in [name for name, value in given.items() if value is None]:
+            old_pad = require_pad(tx, key)
+            guard.check_version(tx, key, old_pad)
+            new_fields, merged_with = guard.merged_words(tx, key, old_pad, dict(metadata))
+            before = old_pad.about
+            stored_fields = {name: value for name, value in canonical(before).items() if value is not None}
+            merged = {**before.metadata, **stored_fields, **new_fields}
+            for name in [name for name, value in new_fields.items() if value is None]:
                 del merged[name]
             about, schemas = pad_draft(merged, self._limits)
             stored_schemas = rows.read_schemas(tx, key)
@@ -205,12 +205,12 @@ class Pads:
             view = replace(view, schemas=tuple(stored_schemas))
             return WrittenPad(view, frozenset(), diff=brief_words(before, about), merged=merged_with)
 
-        written = await self._database.write(work)
+        outcome = await self._database.write(work)
         self.watched.changed(key)
-        self.watched.listed(tenant)
-        self.sights.note_change(basis.session, key, written.view.pad)
-        self.sights.note_about(basis.session, key, written.view.pad)
-        return written
+        self.watched.list_changed(tenant)
+        self.sights.note_change(basis.session, key, outcome.view.pad)
+        self.sights.note_about(basis.session, key, outcome.view.pad)
+        return outcome
 
     async def page(
         self, tenant: str, namespaces: Sequence[str], tags: Sequence[str], limit: int, cursor: str | None
@@ -242,13 +242,13 @@ class Pads:
             view = self._changed_view(tx, key, pad, None)
             return WrittenPad(replace(view, schemas=tuple(rows.read_schemas(tx, key))), diff=diff), state
 
-        written, state = await self._database.write(work)
+        outcome, state = await self._database.write(work)
         self.watched.replaced(key)
-        self.sights.note_change(basis.session, key, written.view.pad)
-        # What is brought back may be what the caller never saw. They know it if they knew the pad and are shown all of the change.
-        if not is_cut(written.diff) and self.sights.knows(basis.session, key, written.view.pad):
-            self.sights.note_all(basis.session, key, written.view.pad, *state[1:])
-        return written
+        self.sights.note_change(basis.session, key, outcome.view.pad)
+        # A restored version may hold what the caller never saw. They know it only if they knew the pad and the diff shows all.
+        if not is_cut(outcome.diff) and self.sights.knows(basis.session, key, outcome.view.pad):
+            self.sights.note_all(basis.session, key, outcome.view.pad, *state[1:])
+        return outcome
 
     # -- cells ---------------------------------------------------------------------------------------------------------------
 
@@ -264,10 +264,10 @@ class Pads:
             view = self._changed_view(tx, key, pad, [cell.id])
             return WrittenPad(view, frozenset((cell.id,)), diff=brief_cells([], cells))
 
-        written = await self._database.write(work)
+        outcome = await self._database.write(work)
         self.watched.changed(key)
-        self._note_cell(basis, key, written, cell)
-        return await self._validated(key, written, cell.id, check=cell.check.on_write)
+        self._note_cell(basis, key, outcome, cell)
+        return await self._validated(key, outcome, cell.id, check=cell.check.on_write)
 
     async def replace_cell(
         self,
@@ -279,18 +279,18 @@ class Pads:
         basis: Basis = UNSEEN,
     ) -> WrittenPad:
         key, guard, now = NotebookKey(tenant, checked_id(pad_id)), Guard(self.sights, basis), self._now()
-        checked = checked_draft(draft, self._limits)
+        checked_cell = checked_draft(draft, self._limits)
 
         def work(tx: Transaction) -> tuple[WrittenPad, Cell]:
-            done = self._store.replace_cell(tx, key, cell_id, checked, new_index, guard, now)
-            view = self._changed_view(tx, key, done.pad, [cell_id])
-            diff = brief_replacement(done.before, done.after)
-            return WrittenPad(view, frozenset((cell_id,)), diff=diff, merged=done.merged), done.after
+            replacement = self._store.replace_cell(tx, key, cell_id, checked_cell, new_index, guard, now)
+            view = self._changed_view(tx, key, replacement.pad, [cell_id])
+            diff = brief_replacement(replacement.before, replacement.after)
+            return WrittenPad(view, frozenset((cell_id,)), diff=diff, merged=replacement.merged), replacement.after
 
-        written, after = await self._database.write(work)
+        outcome, after = await self._database.write(work)
         self.watched.changed(key, cell_id)
-        self._note_cell(basis, key, written, after)
-        return await self._validated(key, written, cell_id, check=draft.validate)
+        self._note_cell(basis, key, outcome, after)
+        return await self._validated(key, outcome, cell_id, check=draft.validate)
 
     async def delete_cell(self, tenant: str, pad_id: str, cell_id: str, basis: Basis = UNSEEN) -> WrittenPad:
         key, guard, now = NotebookKey(tenant, checked_id(pad_id)), Guard(self.sights, basis), self._now()
@@ -300,33 +300,33 @@ class Pads:
             view = self._changed_view(tx, key, pad, ())
             return WrittenPad(view, frozenset(), deleted=deleted, diff=brief_cells([deleted], []))
 
-        written = await self._database.write(work)
+        outcome = await self._database.write(work)
         self.watched.changed(key, cell_id)
-        self.sights.note_change(basis.session, key, written.view.pad)
+        self.sights.note_change(basis.session, key, outcome.view.pad)
         self.sights.forget(basis.session, key, cell_part(cell_id))
-        return written
+        return outcome
 
-    def _note_cell(self, basis: Basis, key: NotebookKey, written: WrittenPad, cell: Cell) -> None:
+    def _note_cell(self, basis: Basis, key: NotebookKey, outcome: WrittenPad, cell: Cell) -> None:
         """Note that the caller knows this cell: it is as they wrote it, or the answer shows what else is in it."""
-        self.sights.note_change(basis.session, key, written.view.pad)
-        if not is_cut(written.merged):
-            self.sights.note_cells(basis.session, key, written.view.pad, [cell])
+        self.sights.note_change(basis.session, key, outcome.view.pad)
+        if not is_cut(outcome.merged):
+            self.sights.note_cells(basis.session, key, outcome.view.pad, [cell])
 
-    def _changed_view(self, tx: Transaction, key: NotebookKey, pad: Pad, touched: Sequence[str] | None) -> PadView:
+    def _changed_view(self, tx: Transaction, key: NotebookKey, pad: Pad, touched_ids: Sequence[str] | None) -> PadView:
         """The pad for the reply to a change: all cells of a small pad, else only those that were touched (None: all)."""
         tags = rows.read_tags(tx, key)
-        cell_ids = None if touched is None or pad.cell_count <= SHOWN_WHOLE else touched
+        cell_ids = None if touched_ids is None or pad.cell_count <= SHOWN_WHOLE else touched_ids
         cells = [] if cell_ids is not None and not cell_ids else CELLS.read_outline(tx, key, cell_ids, tags)
         return PadView(pad, cells, union(tags.values()))
 
-    async def _validated(self, key: NotebookKey, written: WrittenPad, cell_id: str, *, check: bool) -> WrittenPad:
+    async def _validated(self, key: NotebookKey, outcome: WrittenPad, cell_id: str, *, check: bool) -> WrittenPad:
         """The outcome of a change of one cell, with its validation if `check` is set."""
         if not check:
-            return written
+            return outcome
         cells, schemas = await self._database.read(
             lambda tx: (rows.read_cells(tx, key, [cell_id]), rows.read_schemas(tx, key))
         )
-        return replace(written, validation=await self._check_written(key, written.view.pad, cells, schemas))
+        return replace(outcome, validation=await self._check_written(key, outcome.view.pad, cells, schemas))
 
     # -- validation ----------------------------------------------------------------------------------------------------------
 
@@ -371,21 +371,21 @@ class Pads:
         key, guard, now = NotebookKey(tenant, checked_id(pad_id)), Guard(self.sights, basis), self._now()
         draft, by_id = schema_draft(fields, self._limits)
         await self._checking.check_schema(tenant, draft)
-        written = await self._database.write(
+        outcome = await self._database.write(
             lambda tx: self._store.put_schema(tx, key, draft, guard, by_id=by_id, now=now)
         )
         self.watched.changed(key)
-        self.sights.note_change(basis.session, key, written.pad)
-        self.sights.note_schemas(basis.session, key, written.pad, [written.schema])
-        return written
+        self.sights.note_change(basis.session, key, outcome.pad)
+        self.sights.note_schemas(basis.session, key, outcome.pad, [outcome.schema])
+        return outcome
 
     async def delete_schema(self, tenant: str, pad_id: str, id_or_name: str, basis: Basis = UNSEEN) -> WrittenSchema:
         key, guard, now = NotebookKey(tenant, checked_id(pad_id)), Guard(self.sights, basis), self._now()
-        written = await self._database.write(lambda tx: self._store.delete_schema(tx, key, id_or_name, guard, now))
+        outcome = await self._database.write(lambda tx: self._store.delete_schema(tx, key, id_or_name, guard, now))
         self.watched.changed(key)
-        self.sights.note_change(basis.session, key, written.pad)
-        self.sights.forget(basis.session, key, schema_part(written.schema.id))
-        return written
+        self.sights.note_change(basis.session, key, outcome.pad)
+        self.sights.forget(basis.session, key, schema_part(outcome.schema.id))
+        return outcome
 
     # -- tags, namespaces, search --------------------------------------------------------------------------------------------
 
@@ -397,22 +397,26 @@ class Pads:
         return await self._database.read(lambda tx: listing.list_namespaces(tx, tenant))
 
     async def create_namespace(self, tenant: str, name: str) -> tuple[str, bool]:
-        checked, now = checked_namespace(name), self._now()
-        return checked, await self._database.write(lambda tx: self._store.create_namespace(tx, tenant, checked, now))
+        checked_name, now = checked_namespace(name), self._now()
+        return checked_name, await self._database.write(
+            lambda tx: self._store.create_namespace(tx, tenant, checked_name, now)
+        )
 
     async def rename_namespace(
-        self, tenant: str, old: str, new: str, *, migrate: bool, session: str = ""
+        self, tenant: str, old_name: str, new_name: str, *, migrate: bool, session: str = ""
     ) -> tuple[str, int]:
-        checked, now = checked_namespace(new), self._now()
+        checked_name, now = checked_namespace(new_name), self._now()
         moved = await self._database.write(
-            lambda tx: listing.rename_namespace(self._store, tx, tenant, old.strip(), checked, migrate=migrate, now=now)
+            lambda tx: listing.rename_namespace(
+                self._store, tx, tenant, old_name.strip(), checked_name, migrate=migrate, now=now
+            )
         )
         for pad in moved:
             key = NotebookKey(tenant, pad.id)
             self.watched.changed(key)
             self.sights.note_change(session, key, pad)
-        self.watched.listed(tenant)
-        return checked, len(moved)
+        self.watched.list_changed(tenant)
+        return checked_name, len(moved)
 
     async def delete_namespace(self, tenant: str, name: str, *, with_pads: bool) -> tuple[bool, int]:
         deleted, pad_ids = await self._database.write(

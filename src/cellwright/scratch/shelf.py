@@ -113,8 +113,8 @@ class PadShelf:
         view = await self._pads.read(call.principal.id, pad_id)
         _pad, schemas = await self._pads.schemas(call.principal.id, pad_id)
         losses = [f"the pad's {counted(len(schemas), 'shared schema')}"] if schemas else []
-        checked = sum(1 for cell in view.cells if cell.check.schema is not None or cell.check.on_write)
-        losses += [f"how the pad validates {counted(checked, 'cell')}"] if checked else []
+        validated_cells = sum(1 for cell in view.cells if cell.check.schema is not None or cell.check.on_write)
+        losses += [f"how the pad validates {counted(validated_cells, 'cell')}"] if validated_cells else []
         return Taken(notebook_of(view.pad, view.cells), f"{PREFIX}{view.pad.id}", tuple(losses))
 
     async def write(self, call: Call, address: str, notebook: Notebook, *, over: bool = False) -> Put:

@@ -63,7 +63,7 @@ class ReplacedCell:
     before: Cell
     after: Cell
     merged: str
-    """What others had done to the cell after the caller saw it, and what is in it as well; empty if nothing."""
+    """The changes of others that were merged into the cell, as a diff; empty if there were none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +88,17 @@ class PadStore:
         now: int,
     ) -> CreatedPad:
         """Create a pad, or reset an existing one if the guard lets the caller."""
-        old = rows.read_pad(tx, key)
-        if old is not None:
-            guard.check_reset(tx, key, old)
-        before = state_of(tx, key, old) if old is not None else None
-        evicted = [] if old is not None else self._make_room(tx, key.owner)
+        old_pad = rows.read_pad(tx, key)
+        if old_pad is not None:
+            guard.check_reset(tx, key, old_pad)
+        before = state_of(tx, key, old_pad) if old_pad is not None else None
+        evicted = [] if old_pad is not None else self._make_room(tx, key.owner)
         pad = Pad(
             key.id,
             about,
-            old.created if old else now,
+            old_pad.created if old_pad else now,
             now,
-            old.version + 1 if old else 1,
+            old_pad.version + 1 if old_pad else 1,
             len(cells),
         )
         self._replace_all(tx, key, pad, cells, schemas)
@@ -107,9 +107,9 @@ class PadStore:
             uses.begin(tx, key, now)
             add_bytes(tx, key, size, 0, self.limits)
         else:
-            self._record(tx, key, pad, PadChange("reset", Undo.whole(before)), size - bytes_of_state(before))
+            self._record(tx, key, pad, PadChange("reset", Undo.pad(before)), size - bytes_of_state(before))
         diff = "" if before is None else brief_difference(before, (about, cells, schemas))
-        return CreatedPad(pad, list(cells), old is not None, evicted, diff)
+        return CreatedPad(pad, list(cells), old_pad is not None, evicted, diff)
 
     def _replace_all(
         self, tx: Transaction, key: NotebookKey, pad: Pad, cells: Sequence[Cell], schemas: Sequence[SharedSchema]
@@ -183,13 +183,13 @@ class PadStore:
 
     def update(self, tx: Transaction, key: NotebookKey, about: PadDraft, now: int) -> Pad:
         """Replace the pad's fields and metadata; its cells stay."""
-        old = require_pad(tx, key)
-        pad = replace(old, about=about, updated=now, version=old.version + 1)
+        old_pad = require_pad(tx, key)
+        pad = replace(old_pad, about=about, updated=now, version=old_pad.version + 1)
         rows.write_pad(tx, key.owner, pad)
         self._ensure_namespace(tx, key.owner, about.namespace, now)
-        fields: ChangeSubject = {"fields": changed_fields(old.about, about)}
-        added = rows.bytes_of_about(about) - rows.bytes_of_about(old.about)
-        self._record(tx, key, pad, PadChange("update", Undo.about(old), fields), added)
+        fields: ChangeSubject = {"fields": changed_fields(old_pad.about, about)}
+        added = rows.bytes_of_about(about) - rows.bytes_of_about(old_pad.about)
+        self._record(tx, key, pad, PadChange("update", Undo.about(old_pad), fields), added)
         # Entries of cells hold the pad's title, namespace and tags. One cell at a time: together they may be large.
         self.index.put(tx, [_pad_entry(key, pad)])
         for cell_id in CELLS.read_ids(tx, key):
@@ -205,14 +205,14 @@ class PadStore:
         self, tx: Transaction, key: NotebookKey, version: int, guard: Guard, now: int
     ) -> tuple[Pad, State, str]:
         """The pad as it was at an earlier version, as a new version. Returns all of it, and what the change did."""
-        old = require_pad(tx, key)
-        guard.check_whole(tx, key, old)
-        before = state_of(tx, key, old)
-        after = about, cells, schemas = Undo.state_at(tx, key, before, old.version, version)
-        pad = replace(old, about=about, updated=now, version=old.version + 1, cell_count=len(cells))
+        old_pad = require_pad(tx, key)
+        guard.check_whole(tx, key, old_pad)
+        before = state_of(tx, key, old_pad)
+        after = about, cells, schemas = Undo.state_at(tx, key, before, old_pad.version, version)
+        pad = replace(old_pad, about=about, updated=now, version=old_pad.version + 1, cell_count=len(cells))
         self._replace_all(tx, key, pad, cells, schemas)
         added = bytes_of_state(after) - bytes_of_state(before)
-        self._record(tx, key, pad, PadChange(f"restore {version}", Undo.whole(before)), added)
+        self._record(tx, key, pad, PadChange(f"restore {version}", Undo.pad(before)), added)
         return pad, after, brief_difference(before, after)
 
     def _record(self, tx: Transaction, key: NotebookKey, pad: Pad, change: PadChange, added: int) -> None:
@@ -226,31 +226,31 @@ class PadStore:
         self, tx: Transaction, key: NotebookKey, drafts: Sequence[Cell], index: int | None, guard: Guard, now: int
     ) -> tuple[Pad, list[Cell]]:
         """Insert cells at an index, or at the end. The indexes of the drafts are ignored."""
-        old = require_pad(tx, key)
-        guard.check_version(tx, key, old)
-        start = old.cell_count if index is None else index
-        if not 0 <= start <= old.cell_count:
+        old_pad = require_pad(tx, key)
+        guard.check_version(tx, key, old_pad)
+        start = old_pad.cell_count if index is None else index
+        if not 0 <= start <= old_pad.cell_count:
             raise InvalidIndex(
-                f"index {start} is outside pad {key.id!r}, which has {counted(old.cell_count, 'cell')}",
-                hint=f"give 0 to {old.cell_count}, or none to append",
+                f"index {start} is outside pad {key.id!r}, which has {counted(old_pad.cell_count, 'cell')}",
+                hint=f"give 0 to {old_pad.cell_count}, or none to append",
             )
-        if self.limits.cells and old.cell_count + len(drafts) > self.limits.cells:
+        if self.limits.cells and old_pad.cell_count + len(drafts) > self.limits.cells:
             raise LimitReached(
                 f"pad {key.id!r} would have more than {self.limits.cells} cells, the limit of --scratch-max-cells",
                 hint="start another pad",
                 details={"limit": self.limits.cells},
             )
         cells = [replace(cell, index=start + offset) for offset, cell in enumerate(drafts)]
-        if start < old.cell_count:
+        if start < old_pad.cell_count:
             CELLS.shift(tx, key, start, len(cells))
         duplicate_id = rows.insert_cells(tx, key, cells)
         if duplicate_id is not None:
             raise InvalidId(
                 f"pad {key.id!r} has a cell {duplicate_id!r} already", hint="leave cell_id out, one is made"
             )
-        pad = self._next_version(tx, key, old, len(cells), now)
-        touched: ChangeSubject = {"cells": [{"cell_id": cell.id, "index": cell.index} for cell in cells]}
-        change = PadChange("insert", Undo.removal([cell.id for cell in cells]), touched)
+        pad = self._next_version(tx, key, old_pad, len(cells), now)
+        subject: ChangeSubject = {"cells": [{"cell_id": cell.id, "index": cell.index} for cell in cells]}
+        change = PadChange("insert", Undo.removal([cell.id for cell in cells]), subject)
         self._record(tx, key, pad, change, sum(map(rows.bytes_of_cell, cells)))
         self.index.put(tx, [_cell_entry(key, pad, cell) for cell in cells])
         return pad, cells
@@ -266,16 +266,16 @@ class PadStore:
         now: int,
     ) -> ReplacedCell:
         """Replace a cell's content and move it to `new_index`; metadata, tags and schema that are not given stay."""
-        old = require_pad(tx, key)
-        guard.check_version(tx, key, old)
+        old_pad = require_pad(tx, key)
+        guard.check_version(tx, key, old_pad)
         (before,) = self.cells_of(tx, key, [cell_id])
-        draft, merged = guard.merged_cell(tx, key, old, before, draft)
+        draft, merged = guard.merged_cell(tx, key, old_pad, before, draft)
         draft = checked_draft(draft, self.limits) if merged else draft
         target = before.index if new_index is None else new_index
-        if not 0 <= target < old.cell_count:
+        if not 0 <= target < old_pad.cell_count:
             raise InvalidIndex(
-                f"new_index {target} is outside pad {key.id!r}, which has {counted(old.cell_count, 'cell')}",
-                hint=f"give 0 to {old.cell_count - 1}",
+                f"new_index {target} is outside pad {key.id!r}, which has {counted(old_pad.cell_count, 'cell')}",
+                hint=f"give 0 to {old_pad.cell_count - 1}",
             )
         after = replace(
             before,
@@ -288,24 +288,24 @@ class PadStore:
             check=Check(before.check.schema if draft.json_schema is None else draft.json_schema, draft.validate),
         )
         rows.replace_cell(tx, key, before, after)
-        pad = self._next_version(tx, key, old, 0, now)
-        touched: ChangeSubject = {"cells": [moved_cell(before, after)]}
+        pad = self._next_version(tx, key, old_pad, 0, now)
+        subject: ChangeSubject = {"cells": [moved_cell(before, after)]}
         added = rows.bytes_of_cell(after) - rows.bytes_of_cell(before)
-        self._record(tx, key, pad, PadChange("replace", Undo.replacement(before), touched), added)
+        self._record(tx, key, pad, PadChange("replace", Undo.replacement(before), subject), added)
         self.index.put(tx, [_cell_entry(key, pad, after)])
         return ReplacedCell(pad, before, after, merged)
 
     def delete_cell(self, tx: Transaction, key: NotebookKey, cell_id: str, guard: Guard, now: int) -> tuple[Pad, Cell]:
         """Delete a cell. Returns the pad without the cell, and the cell."""
-        old = require_pad(tx, key)
-        guard.check_version(tx, key, old)
+        old_pad = require_pad(tx, key)
+        guard.check_version(tx, key, old_pad)
         (before,) = self.cells_of(tx, key, [cell_id])
-        guard.check_deletion(tx, key, old, before)
+        guard.check_deletion(tx, key, old_pad, before)
         CELLS.take_out(tx, key, before)
         rows.delete_tags(tx, key, cell_id)
-        pad = self._next_version(tx, key, old, -1, now)
-        touched: ChangeSubject = {"cells": [moved_cell(before, before)]}
-        change = PadChange("delete", Undo.replacement(before), touched)
+        pad = self._next_version(tx, key, old_pad, -1, now)
+        subject: ChangeSubject = {"cells": [moved_cell(before, before)]}
+        change = PadChange("delete", Undo.replacement(before), subject)
         self._record(tx, key, pad, change, -rows.bytes_of_cell(before))
         self.index.remove(tx, key.owner, KIND, key.id, cell_id)
         return pad, before
@@ -334,9 +334,9 @@ class PadStore:
         for cell_id, status in statuses.items():
             CELLS.write_validation(tx, key, cell_id, status)
 
-    def _next_version(self, tx: Transaction, key: NotebookKey, old: Pad, added_cells: int, now: int) -> Pad:
+    def _next_version(self, tx: Transaction, key: NotebookKey, old_pad: Pad, added_cells: int, now: int) -> Pad:
         """Update the pad's row after a change of its cells or schemas: version, time and number of cells."""
-        pad = replace(old, updated=now, version=old.version + 1, cell_count=old.cell_count + added_cells)
+        pad = replace(old_pad, updated=now, version=old_pad.version + 1, cell_count=old_pad.cell_count + added_cells)
         tx.run(
             "UPDATE pads SET updated = ?, version = ?, cell_count = ? WHERE tenant = ? AND id = ?",
             now,
@@ -356,8 +356,8 @@ class PadStore:
 
         It also keeps its name if the draft has only an id.
         """
-        old = require_pad(tx, key)
-        guard.check_version(tx, key, old)
+        old_pad = require_pad(tx, key)
+        guard.check_version(tx, key, old_pad)
         schemas = rows.read_schemas(tx, key)
         same_id = next((schema for schema in schemas if by_id and schema.id == draft.id), None)
         if same_id is not None and not draft.name:
@@ -378,26 +378,26 @@ class PadStore:
                 details={"limit": self.limits.schemas},
             )
         if previous is not None:
-            guard.check_schema(tx, key, old, previous)
+            guard.check_schema(tx, key, old_pad, previous)
         stored = replace(draft, id=previous.id) if previous else draft
         rows.write_schema(tx, key, stored)
-        pad = self._next_version(tx, key, old, 0, now)
-        touched: ChangeSubject = {"schema": {"id": stored.id, "name": stored.name}}
+        pad = self._next_version(tx, key, old_pad, 0, now)
+        subject: ChangeSubject = {"schema": {"id": stored.id, "name": stored.name}}
         added = rows.bytes_of_schema(stored) - rows.bytes_of_schema(previous)
-        self._record(tx, key, pad, PadChange("schema", Undo.schema(stored.id, previous), touched), added)
+        self._record(tx, key, pad, PadChange("schema", Undo.schema(stored.id, previous), subject), added)
         return WrittenSchema(stored, pad, brief_schemas([previous] if previous else [], [stored]))
 
     def delete_schema(
         self, tx: Transaction, key: NotebookKey, id_or_name: str, guard: Guard, now: int
     ) -> WrittenSchema:
-        old = require_pad(tx, key)
-        guard.check_version(tx, key, old)
+        old_pad = require_pad(tx, key)
+        guard.check_version(tx, key, old_pad)
         schema = schema_named(rows.read_schemas(tx, key), key, id_or_name)
-        guard.check_schema(tx, key, old, schema)
+        guard.check_schema(tx, key, old_pad, schema)
         rows.delete_schemas(tx, key, schema.id)
-        pad = self._next_version(tx, key, old, 0, now)
-        touched: ChangeSubject = {"schema": {"id": schema.id, "name": schema.name}}
-        change = PadChange("schema", Undo.schema(schema.id, schema), touched)
+        pad = self._next_version(tx, key, old_pad, 0, now)
+        subject: ChangeSubject = {"schema": {"id": schema.id, "name": schema.name}}
+        change = PadChange("schema", Undo.schema(schema.id, schema), subject)
         self._record(tx, key, pad, change, -rows.bytes_of_schema(schema))
         return WrittenSchema(schema, pad, brief_schemas([schema], []))
 
@@ -429,5 +429,5 @@ def _pad_entry(key: NotebookKey, pad: Pad) -> Entry:
 
 def _cell_entry(key: NotebookKey, pad: Pad, cell: Cell) -> Entry:
     tags = tuple(dict.fromkeys((*cell.tags, *pad.about.tags)))
-    where = Key(key.owner, KIND, key.id, cell.id)
-    return Entry(where, cell.source, pad.about.title or "", pad.about.namespace or "", tags, cell.language)
+    entry_key = Key(key.owner, KIND, key.id, cell.id)
+    return Entry(entry_key, cell.source, pad.about.title or "", pad.about.namespace or "", tags, cell.language)

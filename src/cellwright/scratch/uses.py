@@ -76,9 +76,9 @@ class Uses:
         """The uses that are not written yet. A transaction that needs them writes them itself; then `forget` them."""
         return dict(self._pending)
 
-    def forget(self, written: Mapping[NotebookKey, int]) -> None:
+    def forget(self, uses: Mapping[NotebookKey, int]) -> None:
         """Drop uses that were written. Not before: a pad that was read must not count as idle because a write was refused."""
-        for key, used in written.items():
+        for key, used in uses.items():
             if self._pending.get(key) == used:
                 del self._pending[key]
 

@@ -37,7 +37,7 @@ class WrittenPad:
     diff: str = ""
     """What the change did; empty for a new pad, which has nothing before."""
     merged: str = ""
-    """What others had done to the same part after the caller saw it, and what the change was merged with."""
+    """The changes of others to the same part that this change was merged with, as a diff; empty if there were none."""
 
 
 @dataclass(frozen=True, slots=True)

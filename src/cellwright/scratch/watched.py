@@ -23,10 +23,10 @@ def split_uri(uri: str) -> tuple[str | None, list[str]]:
     """The id of the pad that a URI names, None for the list of pads, and the segments that name a part of the pad."""
     if uri == LIST_URI:
         return None, []
-    pad_id, *rest = uri.removeprefix(f"{SCHEME}://").split("/")
+    pad_id, *segments = uri.removeprefix(f"{SCHEME}://").split("/")
     if not ID.fullmatch(pad_id):
         raise InvalidUri(f"{uri[:200]!r} names no pad", hint=f"{SCHEME}://ID")
-    return pad_id, [] if rest == [""] else rest
+    return pad_id, [] if segments == [""] else segments
 
 
 class Watched:
@@ -53,14 +53,14 @@ class Watched:
 
     def changed(self, key: NotebookKey, cell: str | None = None) -> None:
         """Announce that the pad has changed, in every format, and this cell of it."""
-        self._publish(key, lambda rest: rest[:1] != ["cells"] or rest[1:] == [cell])
+        self._publish(key, lambda segments: segments[:1] != ["cells"] or segments[1:] == [cell])
 
     def replaced(self, key: NotebookKey) -> None:
         """Announce that the whole pad has changed: it was created, reset, restored or deleted."""
         self._publish(key, lambda _: True)
-        self.listed(key.owner)
+        self.list_changed(key.owner)
 
-    def listed(self, tenant: str) -> None:
+    def list_changed(self, tenant: str) -> None:
         """Announce that the list of resources has changed."""
         self._changes.publish(ResourceListChanged(tenant))
 

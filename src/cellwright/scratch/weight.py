@@ -21,7 +21,13 @@ def add_bytes(tx: Transaction, key: NotebookKey, in_pad: int, in_history: int, l
         *(in_pad + in_history, key.owner, key.id),
     )
     if pad is not None and 0 < limits.pad_bytes < cast("int", pad[0]) and in_pad > 0:
-        _check_pad_size(tx, key, limits.pad_bytes)
+        size = bytes_of_pad(tx, key)
+        if size > limits.pad_bytes:
+            raise LimitReached(
+                f"pad {key.id!r} would have {size} bytes, more than the limit of --scratch-max-pad-bytes, {limits.pad_bytes}",
+                hint="go on in another pad",
+                details={"limit": limits.pad_bytes},
+            )
     row = tx.row(
         "UPDATE tenants SET bytes = bytes + ? WHERE tenant = ? RETURNING bytes", in_pad + in_history, key.owner
     )
@@ -49,17 +55,7 @@ def bytes_of_pad(tx: Transaction, key: NotebookKey) -> int:
     return CELLS.bytes_of(tx, key) + int(cast("int", row[0]))
 
 
-def _check_pad_size(tx: Transaction, key: NotebookKey, limit: int) -> None:
-    size = bytes_of_pad(tx, key)
-    if size > limit:
-        raise LimitReached(
-            f"pad {key.id!r} would have {size} bytes, more than the limit of --scratch-max-pad-bytes, {limit}",
-            hint="go on in another pad",
-            details={"limit": limit},
-        )
-
-
-def _forget_oldest(tx: Transaction, tenant: str, needed: int) -> int:
+def _forget_oldest(tx: Transaction, tenant: str, bytes_to_free: int) -> int:
     """Delete the oldest changes of all pads of this tenant until so many bytes are free. Returns how many are."""
     last_versions: dict[str, int] = {}
     freed = 0
@@ -67,7 +63,7 @@ def _forget_oldest(tx: Transaction, tenant: str, needed: int) -> int:
         "list[tuple[str, int, int]]",
         tx.rows("SELECT pad, version, bytes FROM pad_changes WHERE tenant = ? ORDER BY at, pad, version", tenant),
     ):
-        if freed >= needed:
+        if freed >= bytes_to_free:
             break
         last_versions[pad_id] = max(version, last_versions.get(pad_id, 0))
         freed += size

@@ -97,11 +97,11 @@ class NotebookFiles:
         return None
 
     async def complete(self, call: Call, template: str, argument: str, prefix: str) -> Sequence[str]:
-        session, _, rest = template.removeprefix("file:///notebooks/").partition("/")
+        session, _, file_part = template.removeprefix("file:///notebooks/").partition("/")
         values: Sequence[str] = ()
         if argument == "session":
             values = list(dict.fromkeys(notebook.session for notebook in await self._thinking.all_of(call)))
-        elif argument == "file" and rest.startswith("cells/"):
+        elif argument == "file" and file_part.startswith("cells/"):
             values = [
                 cell.filename or _default_filename(view.notebook, cell)
                 for view in await self._views(call, session)

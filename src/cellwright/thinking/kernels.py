@@ -94,17 +94,17 @@ class NotebookKernels:
 
     def _notebook_to_evict(self, key: NotebookKey) -> NotebookKey | None:
         """At the limit, the notebook whose kernel has to make room for this one: the one that was idle longest."""
-        mine = [other for other in self._slots if other.owner == key.owner]
-        if len(mine) < self._limits.kernels:
+        own_keys = [slot_key for slot_key in self._slots if slot_key.owner == key.owner]
+        if len(own_keys) < self._limits.kernels:
             return None
-        idle = [other for other in mine if not self._in_use(other)]
-        if not idle:
+        idle_keys = [slot_key for slot_key in own_keys if not self._in_use(slot_key)]
+        if not idle_keys:
             raise LimitReached(
-                f"at work: all kernels that your notebooks may have at once, {len(mine)} (--thinking-max-kernels)",
+                f"at work: all kernels that your notebooks may have at once, {len(own_keys)} (--thinking-max-kernels)",
                 hint="wait for one of these runs to end, or end one: cancel_execution, or notebook_close",
-                details={"notebooks": [other.id for other in mine]},
+                details={"notebooks": [slot_key.id for slot_key in own_keys]},
             )
-        return min(idle, key=lambda other: self._slots[other].last_used)
+        return min(idle_keys, key=lambda slot_key: self._slots[slot_key].last_used)
 
     def _in_use(self, key: NotebookKey) -> bool:
         slot = self._slots[key]

@@ -109,8 +109,8 @@ class ThinkingView:
     cells: list[Cell]
 
 
-class Changed(NamedTuple):
-    """A cell that was added or changed."""
+class ChangedCell(NamedTuple):
+    """A cell that was added or changed, and the notebook with it."""
 
     notebook: ThinkingNotebook
     cell: Cell

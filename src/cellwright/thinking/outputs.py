@@ -45,16 +45,12 @@ def _fitting(outputs: Sequence[JsonObject], limit: int) -> Iterator[tuple[int, J
         elif output.get("output_type") == "stream" and room > 1024:  # noqa: PLR2004
             # The outputs that follow, such as the end of a long text or an error, are worth more than the middle of this one.
             reserved = min(following, room // 4)
-            yield number, _cut_stream(output, room - reserved)
+            # A character has at most four bytes, and JSON writes a control character with six.
+            text = cut_for_file(str(output.get("text", "")), max((room - reserved) // 6, 200))
+            yield number, {**output, "text": text}
             room = reserved
         elif output.get("output_type") == "error":
             yield number, {**output, "traceback": []}
-
-
-def _cut_stream(output: JsonObject, room: int) -> JsonObject:
-    text = str(output.get("text", ""))
-    # A character has at most four bytes, and JSON writes a control character with six.
-    return {**output, "text": cut_for_file(text, max(room // 6, 200))}
 
 
 class Cleaner:
@@ -111,7 +107,7 @@ def output_content(output: Mapping[str, Any]) -> Content:
             text = lines or f"{output.get('ename')}: {output.get('evalue')}"
             return _text_content(cleaner.text(text), "text/plain", cleaner)
         case _:
-            data = cast("Mapping[str, object]", output.get("data") or {})
+            data: Mapping[str, object] = output.get("data") or {}
     mime = best_mime(data)
     value = data.get(mime, "")
     if mime in PICTURES and isinstance(value, str):

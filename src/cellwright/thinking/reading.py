@@ -238,25 +238,25 @@ class Texts:
     """Caches converted notebooks by version: converting a long one costs more than everything else about reading it."""
 
     def __init__(self) -> None:
-        self._made: OrderedDict[tuple[NotebookKey, str], tuple[int, Text]] = OrderedDict()
+        self._texts: OrderedDict[tuple[NotebookKey, str], tuple[int, Text]] = OrderedDict()
         self._bytes = 0
 
     def get(self, key: NotebookKey, name: str, version: int) -> Text | None:
-        cached = self._made.get((key, name))
+        cached = self._texts.get((key, name))
         return cached[1] if cached is not None and cached[0] == version else None
 
     def put(self, key: NotebookKey, name: str, version: int, text: Text) -> None:
         self._drop((key, name))
-        self._made[key, name] = (version, text)
+        self._texts[key, name] = (version, text)
         self._bytes += sys.getsizeof(text.body)
         while self._bytes > CACHED_BYTES:
-            self._drop(next(iter(self._made)))
+            self._drop(next(iter(self._texts)))
 
     def forget(self, key: NotebookKey) -> None:
-        for cached_key in [cached_key for cached_key in self._made if cached_key[0] == key]:
+        for cached_key in [cached_key for cached_key in self._texts if cached_key[0] == key]:
             self._drop(cached_key)
 
     def _drop(self, cached_key: tuple[NotebookKey, str]) -> None:
-        cached = self._made.pop(cached_key, None)
+        cached = self._texts.pop(cached_key, None)
         if cached is not None:
             self._bytes -= sys.getsizeof(cached[1].body)

@@ -71,9 +71,9 @@ class ThinkingResources:
 
     async def list(self, call: Call) -> Sequence[ResourceInfo]:
         notebooks, current = await self._thinking.all_of(call), await self._thinking.current(call)
-        listed = [replace(LIST, description=f"{counted(len(notebooks), 'active notebook')}; {WATCHED}")]
+        resources = [replace(LIST, description=f"{counted(len(notebooks), 'active notebook')}; {WATCHED}")]
         # Only if there is one, so that every listed resource can be read without an error.
-        listed += [replace(CURRENT, meta=meta_of(current))] if current is not None else []
+        resources += [replace(CURRENT, meta=meta_of(current))] if current is not None else []
         for notebook in notebooks:
             # The title is left out because anybody may have written it; notebook://list has it, as data.
             name, cells, meta = (
@@ -82,19 +82,19 @@ class ThinkingResources:
                 meta_of(notebook),
             )
             about = f"Notebook for session {notebook.session}: {cells}; {WATCHED}"
-            listed.append(ResourceInfo(notebook.uri, name, about, _MARKDOWN, meta))
-            listed.append(ResourceInfo(f"{notebook.uri}/cells", f"{name} Cells", cells, JSON_MIME, meta))
+            resources.append(ResourceInfo(notebook.uri, name, about, _MARKDOWN, meta))
+            resources.append(ResourceInfo(f"{notebook.uri}/cells", f"{name} Cells", cells, JSON_MIME, meta))
         patterns = counted(len(self._thinking.patterns), "reasoning template")
-        return [*listed, replace(TEMPLATES, description=patterns)]
+        return [*resources, replace(TEMPLATES, description=patterns)]
 
     async def read(self, call: Call, uri: str) -> Sequence[Content]:
-        session, *rest = _parts(uri)
+        session, *segments = _parts(uri)
         if session in ALONE:
-            return [await self._read_alone(call, session, rest)]
-        if not rest:
+            return [await self._read_alone(call, session, segments)]
+        if not segments:
             raise InvalidNotebookUri(f"{uri[:200]!r} names no notebook", hint="notebook://SESSION/NOTEBOOK")
-        notebook_id, *rest = rest
-        match rest:
+        notebook_id, *segments = segments
+        match segments:
             case []:
                 return [self._content(call, *await self._thinking.text(call, notebook_id, "srcmd", session))]
             case [form] if form in FORMS:
@@ -108,12 +108,12 @@ class ThinkingResources:
             case _:
                 await self._thinking.read(call, notebook_id, session)
                 raise NotFound(
-                    f"Unknown format: {rest[0]}",
+                    f"Unknown format: {segments[0]}",
                     hint=f"{', '.join(FORMS)}, cells/CELL, cells/CELL/outputs/N, executions/EXECUTION",
                 )
 
-    async def _read_alone(self, call: Call, first: str, rest: Sequence[str]) -> Content:
-        match (first, rest):
+    async def _read_alone(self, call: Call, first: str, segments: Sequence[str]) -> Content:
+        match (first, segments):
             case ("list", []):
                 notebooks = await self._thinking.all_of(call)
                 return Content(_json([_summary(notebook) for notebook in notebooks]), JSON_MIME)

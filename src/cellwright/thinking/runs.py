@@ -140,7 +140,7 @@ class Runs:
         self._announce(followed.key, [cell.cell_id for cell in run.view().cells], run.id)
 
     def _forget(self, followed: FollowedRun) -> None:
-        remaining = [other for other in self._followed.get(followed.key, ()) if other is not followed]
+        remaining = [run for run in self._followed.get(followed.key, ()) if run is not followed]
         if remaining:
             self._followed[followed.key] = remaining
         else:

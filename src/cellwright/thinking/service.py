@@ -21,7 +21,7 @@ from cellwright.thinking import rows
 from cellwright.thinking.drafts import CellDraft, adopted, cells_of, changed_cell, new_cell
 from cellwright.thinking.kernels import NotebookKernels
 from cellwright.thinking.model import (
-    Changed,
+    ChangedCell,
     JsonObject,
     Pattern,
     ThinkingLimits,
@@ -164,20 +164,20 @@ class Thinking:
 
     # -- cells ---------------------------------------------------------------------------------------------------------------
 
-    async def add_cell(self, call: Call, notebook_id: str, draft: CellDraft, index: int | None) -> Changed:
-        def work(tx: Transaction, key: NotebookKey, notebook: ThinkingNotebook, now: int) -> Changed:
+    async def add_cell(self, call: Call, notebook_id: str, draft: CellDraft, index: int | None) -> ChangedCell:
+        def work(tx: Transaction, key: NotebookKey, notebook: ThinkingNotebook, now: int) -> ChangedCell:
             cell = new_cell(draft, notebook.language, self._limits)
-            return Changed(*self._store.insert(tx, key, notebook, cell, index, now))
+            return ChangedCell(*self._store.insert(tx, key, notebook, cell, index, now))
 
         return await self._change(call, notebook_id, work, ())
 
     async def update_cell(
         self, call: Call, notebook_id: str, cell_id: str, draft: CellDraft, index: int | None
-    ) -> Changed:
-        def work(tx: Transaction, key: NotebookKey, notebook: ThinkingNotebook, now: int) -> Changed:
+    ) -> ChangedCell:
+        def work(tx: Transaction, key: NotebookKey, notebook: ThinkingNotebook, now: int) -> ChangedCell:
             before = self._store.cell(tx, key, cell_id)
             cell = changed_cell(before, draft, notebook.language, self._limits)
-            return Changed(*self._store.replace(tx, key, notebook, cell, index, now))
+            return ChangedCell(*self._store.replace(tx, key, notebook, cell, index, now))
 
         return await self._change(call, notebook_id, work, (cell_id,))
 
@@ -295,8 +295,8 @@ class Thinking:
         stored = await self._database.read(work)
         return ThinkingView(stored.notebook, self._runs.with_live_outputs(key, stored.cells))
 
-    async def whole(self, call: Call, notebook_id: str) -> Notebook:
-        """All of the notebook, outputs included."""
+    async def notebook(self, call: Call, notebook_id: str) -> Notebook:
+        """The notebook with its cells and their outputs."""
         view = await self.read(call, notebook_id)
         return view.notebook.with_cells(view.cells)
 

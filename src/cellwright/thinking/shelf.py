@@ -107,9 +107,9 @@ class ThinkingShelf:
     async def write(self, call: Call, address: str, notebook: Notebook, *, over: bool = False) -> Put:
         del address, over
         view, notes = await self._thinking.import_notebook(call, notebook)
-        stored = await self._thinking.whole(call, view.notebook.id)
-        lost = await asyncio.to_thread(difference, notebook, stored, "a thinking notebook")
-        return Put(view.notebook.uri, view.notebook.uri, tuple(reported_losses((), lost)), tuple(notes))
+        stored = await self._thinking.notebook(call, view.notebook.id)
+        losses = await asyncio.to_thread(difference, notebook, stored, "a thinking notebook")
+        return Put(view.notebook.uri, view.notebook.uri, tuple(reported_losses((), losses)), tuple(notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +148,8 @@ class ThinkingCollection:
 
 def _id_of(address: str) -> str:
     """The notebook's id in an address, which may name its session before it, as resources do."""
-    first, _, rest = address.removeprefix(PREFIX).partition("/")
-    return rest.partition("/")[0] or first
+    first, _, notebook_part = address.removeprefix(PREFIX).partition("/")
+    return notebook_part.partition("/")[0] or first
 
 
 def _id_in_uri(uri: str) -> str:

@@ -137,11 +137,11 @@ async def notebook_read(
             return Reply({**state, "cells": [reading]}, (DataAsText(), *pictures) if pictures else None)
     if cell_id is not None:
         raise no_cell(cell_id)
-    listed: list[CellSummary] = [
+    summaries: list[CellSummary] = [
         {**_cell_line(view.notebook, cell, index), "status": cell.status, "outputs": len(cell.outputs)}
         for index, cell in enumerate(view.cells)
     ]
-    return Reply({**state, "cells": listed})
+    return Reply({**state, "cells": summaries})
 
 
 async def notebook_export(
@@ -187,9 +187,9 @@ async def notebook_keep(
     path: Annotated[str, Field(description="folder/name.ipynb in the Jupyter workspace, or scratchpad://ID")],
 ) -> KeptNotebook:
     """Keep a notebook for good, as a real notebook or as a pad. Nothing is overwritten."""
-    notebook, put = await thinking.keep(call, notebook_id, path)
+    notebook, place = await thinking.keep(call, notebook_id, path)
     state = _state(thinking, call, notebook)
-    return {**state, "path": put.path, "keptUri": put.uri, "losses": list(put.losses)}
+    return {**state, "path": place.path, "keptUri": place.uri, "losses": list(place.losses)}
 
 
 async def notebook_close(thinking: Thinking, call: Call, notebook_id: NotebookId) -> ClosedNotebook:

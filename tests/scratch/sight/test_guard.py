@@ -216,9 +216,9 @@ async def test_what_is_remembered_is_bounded() -> None:
     sights, key, pad = PadSights(most=3), NotebookKey("ann", "p"), Pad("p", PadDraft(), 1, 1, 1, 0)
     for number in range(5):
         sights.note("s", key, str(number), PadSight(1, "n"))
-        sights.tell("s", key, str(number), replace(pad, version=number))
+        sights.note_refusal("s", key, str(number), replace(pad, version=number))
     assert [sights.of("s", key, str(number)) is None for number in range(5)] == [True, True, False, False, False]
-    assert [sights.was_told("s", key, str(number), pad, number) for number in range(5)] == [
+    assert [sights.saw_refusal("s", key, str(number), pad, number) for number in range(5)] == [
         False,
         False,
         True,

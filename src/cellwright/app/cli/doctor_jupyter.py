@@ -30,27 +30,33 @@ async def examine_jupyter(settings: Settings) -> list[DoctorCheck]:
         documents, kernels = named_servers(settings)
     except ConfigError as error:
         return [DoctorCheck("Jupyter address", FAILED, error.message, error.hint)]
-    named = [server for server in (documents, kernels if kernels != documents else None) if server is not None]
-    running = [] if named else running_servers(runtime_dir())
-    if not named and not running:
+    named_addresses = [
+        server for server in (documents, kernels if kernels != documents else None) if server is not None
+    ]
+    running = [] if named_addresses else running_servers(runtime_dir())
+    if not named_addresses and not running:
         checks.append(
             DoctorCheck("Jupyter servers", OK, "none is running; one is started when it is needed, if it is installed")
         )
-    for address in named:
+    for address in named_addresses:
         checks += await _server_checks(address)
     for server in running:
         checks += await _unnamed_server_checks(server.address)
-    if named:
+    if named_addresses:
         return checks
     return [*checks, await _local_kernel()]
 
 
 async def _unnamed_server_checks(address: JupyterAddress) -> list[DoctorCheck]:
     """The checks of a server that no setting names. It is no fault if it does not answer: it may be starting, ending or gone."""
-    first, *others = await _server_checks(address)
-    if first.state == FAILED and (first.detail == SILENT or not await _is_reachable(address)):
-        return [DoctorCheck(first.name, ABSENT, "is announced here, but does not answer: starting, ending or crashed")]
-    return [first, *others]
+    server_check, *kernel_checks = await _server_checks(address)
+    if server_check.state == FAILED and (server_check.detail == SILENT or not await _is_reachable(address)):
+        return [
+            DoctorCheck(
+                server_check.name, ABSENT, "is announced here, but does not answer: starting, ending or crashed"
+            )
+        ]
+    return [server_check, *kernel_checks]
 
 
 async def _is_reachable(address: JupyterAddress) -> bool:

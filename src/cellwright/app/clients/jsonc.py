@@ -272,27 +272,29 @@ def _layouts_in_empty(text: str, parent: _Node, lead: str, pair: str) -> list[st
 def _cut(text: str, parent: _Node, index: int) -> str:
     member, follows = parent.members[index], index + 1 < len(parent.members)
     begin, starts_line = _line_break_before(text, member.start)
-    rest = text[member.end :]
+    following_text = text[member.end :]
     before_comma = text[member.node.end : member.end].removesuffix(",")
     if before_comma.strip():
-        rest = before_comma + rest
+        following_text = before_comma + following_text
     if not starts_line:
         shares_line = index == 0 and follows
-    elif _REST_OF_LINE.match(rest):
+    elif _REST_OF_LINE.match(following_text):
         shares_line = False
     else:
         gap = text[parent.members[index - 1].end if index else parent.start + 1 : begin]
         shares_line = follows or _ends_in_line_comment(gap)
     if shares_line:
         # The text behind the member takes its place on the line.
-        begin, rest = member.start, rest.lstrip(" \t")
+        begin, following_text = member.start, following_text.lstrip(" \t")
     if member.comma is None and index:
         comma = parent.members[index - 1].end - 1
-        return text[:comma] + text[comma + 1 : begin] + rest
+        return text[:comma] + text[comma + 1 : begin] + following_text
     if starts_line and begin == parent.start + 1:
         closing = newline_of(text) + _indent_at(text, parent.start)
-        rest = rest.removeprefix(closing) if rest.startswith(closing + "}") else rest
-    return text[:begin] + rest
+        following_text = (
+            following_text.removeprefix(closing) if following_text.startswith(closing + "}") else following_text
+        )
+    return text[:begin] + following_text
 
 
 def _line_break_before(text: str, at: int) -> tuple[int, bool]:

@@ -50,21 +50,23 @@ def loads(text: str) -> dict[str, Toml]:
 
 def put(text: str, path: Sequence[str], value: Mapping[str, Toml]) -> str:
     """The text with the table `path` equal to `value`. Keys that are equal already are not touched."""
-    where, statements = tuple(path), list(_statements(text))
-    old = _table(text, statements, where) or {}
-    head = next((statement for statement in statements if statement.key == where and statement.value is None), None)
+    table_path, statements = tuple(path), list(_statements(text))
+    old = _table(text, statements, table_path) or {}
+    head = next(
+        (statement for statement in statements if statement.key == table_path and statement.value is None), None
+    )
     if head is None:
-        return _append(drop(text, where), where, value)
+        return _append(drop(text, table_path), table_path, value)
     changed = {key: part for key, part in value.items() if key not in old or old[key] != part}
     spans = {
         statement.key[-1]: statement.value
         for statement in statements
-        if statement.value and statement.key[:-1] == where
+        if statement.value and statement.key[:-1] == table_path
     }
     added = {key: part for key, part in changed.items() if key not in spans}
     edits = [(*spans[key], _render(part)) for key, part in changed.items() if key in spans]
     for key in [*(old.keys() - value.keys()), *added]:
-        edits += _removals(text, statements, (*where, key))
+        edits += _removals(text, statements, (*table_path, key))
     return _apply(text, [*edits, _addition(text, statements, head, added)])
 
 

@@ -29,10 +29,10 @@ class Exchange:
         """Write the notebook to an address. Without `over`, Conflict if there is something already."""
         shelf = self._shelf(into)
         if not shelf.takes(into):
-            others = ", ".join(other.shape for other in self.shelves if other.example)
+            shapes = ", ".join(writable_shelf.shape for writable_shelf in self.shelves if writable_shelf.example)
             raise InvalidArgument(
                 f"{into[:80]!a} is no place to write to",
-                hint=f"notebook:// makes a new thinking notebook; else {others}, each as a whole",
+                hint=f"notebook:// makes a new thinking notebook; else {shapes}, each as a whole",
             )
         return await shelf.write(call, into, notebook, over=over)
 

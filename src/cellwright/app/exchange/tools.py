@@ -108,14 +108,14 @@ async def import_notebook(
 ) -> ImportedThing:
     """Write a notebook, pad, thinking notebook or text to a place, as that place keeps it. `losses` says what it cannot hold."""
     notebook, losses = await _notebook_to_import(exchange, call, source, content, format)
-    put = await exchange.write(call, into, notebook, over=overwrite)
+    place = await exchange.write(call, into, notebook, over=overwrite)
     return {
-        "path": put.path,
-        "uri": put.uri,
+        "path": place.path,
+        "uri": place.uri,
         "title": Cleaner().text(notebook.title)[:LONGEST_TITLE],
         "cells": len(notebook.cells),
-        "losses": [*losses, *put.losses],
-        "notes": list(put.notes),
+        "losses": [*losses, *place.losses],
+        "notes": list(place.notes),
     }
 
 

@@ -126,7 +126,7 @@ class Catalogue:
     """Every tool there is, and the operator's choice among them."""
 
     def __init__(
-        self, toolsets: Sequence[Toolset], chosen: Selection, default: Sequence[str] = DEFAULT_TOOLSETS
+        self, toolsets: Sequence[Toolset], selection: Selection, default: Sequence[str] = DEFAULT_TOOLSETS
     ) -> None:
         """`default` are the toolsets of the group of that name."""
         self.toolsets = tuple(toolsets)
@@ -136,18 +136,20 @@ class Catalogue:
             for tool in toolset.tools
         }
         self._aliases = {alias: name for name, offered in self._tools.items() for alias in offered.tool.aliases}
-        self._chosen = chosen
+        self._selection = selection
         self._default = tuple(default)
-        self._check(chosen, ConfigError)
+        self._check(selection, ConfigError)
         self._offered = lru_cache(maxsize=256)(self._compute)
         # Every tool that a request with all scopes could get: all but those that the operator ruled out.
-        everything = Selection((ALL,)) if self._may_be_widened else None
-        self._needed = {tool.name: tool.tool.effect.scope for tool in self._compute(frozenset(Scope), everything)}
+        widest_selection = Selection((ALL,)) if self._may_be_widened else None
+        self._needed_scopes = {
+            tool.name: tool.tool.effect.scope for tool in self._compute(frozenset(Scope), widest_selection)
+        }
 
     @property
     def _may_be_widened(self) -> bool:
         """Whether requests may ask for more toolsets. They may if the operator left the default, which is no choice."""
-        return self._chosen.toolsets == (DEFAULT,)
+        return self._selection.toolsets == (DEFAULT,)
 
     def offered(self, principal: Principal, wish: Selection | None = None) -> tuple[OfferedTool, ...]:
         """The tools this caller may see, in a fixed order."""
@@ -171,65 +173,67 @@ class Catalogue:
 
     def off(self, principal: Principal, wish: Selection | None = None) -> str:
         """One line that says what this caller is not offered, and why; empty if everything is on."""
-        chosen = self._chosen
-        named_tools = self._named_for(wish)
+        selection = self._selection
+        selected_tools = self._tools_for(wish)
         parts: list[str] = []
-        closed_toolsets, partial_toolsets = self._toolsets_without(named_tools)
+        closed_toolsets, partial_toolsets = self._toolsets_without(selected_tools)
         switch_on = self._how_to_switch_on("NAME")
         parts += [f"toolsets {', '.join(closed_toolsets)}: {switch_on}"] if closed_toolsets else []
         parts += [f"some tools of {', '.join(partial_toolsets)}: {switch_on}"] if partial_toolsets else []
-        if excluded := sorted(self._real_names(chosen.exclude_tools)):
+        if excluded := sorted(self._real_names(selection.exclude_tools)):
             parts.append(f"{', '.join(excluded)}: by --exclude-tools")
-        if chosen.read_only or (wish is not None and wish.read_only):
+        if selection.read_only or (wish is not None and wish.read_only):
             parts.append(
-                f"tools that change or run something: by {'--read-only' if chosen.read_only else READONLY_HEADER}"
+                f"tools that change or run something: by {'--read-only' if selection.read_only else READONLY_HEADER}"
             )
         else:
             allowed = {effect for effect in Effect if principal.may(effect.scope)}
-            effects = {self._tools[name].tool.effect for name in named_tools} - allowed
+            effects = {self._tools[name].tool.effect for name in selected_tools} - allowed
             missing = sorted(effect.scope.value for effect in effects)
             parts += [f"tools that need {' or '.join(missing)}: your token lacks the scope"] if missing else []
         return "; ".join(parts)
 
     def closed_toolsets(self) -> list[str]:
         """The toolsets that are off for requests that make no choice."""
-        return self._toolsets_without(self._named_for(None))[0]
+        return self._toolsets_without(self._tools_for(None))[0]
 
-    def _toolsets_without(self, named_tools: AbstractSet[str]) -> tuple[list[str], list[str]]:
+    def _toolsets_without(self, selected_tools: AbstractSet[str]) -> tuple[list[str], list[str]]:
         """Toolsets of which no tool is named, and those of which only some are."""
         members: dict[str, set[str]] = {}
         for name, offered in self._tools.items():
             members.setdefault(offered.toolset, set()).add(name)
-        ruled_out = self._real_names(self._chosen.exclude_tools)
-        closed = [toolset for toolset, tools in members.items() if not tools & named_tools and tools - ruled_out]
+        ruled_out = self._real_names(self._selection.exclude_tools)
+        closed = [toolset for toolset, tools in members.items() if not tools & selected_tools and tools - ruled_out]
         partial = [
-            toolset for toolset, tools in members.items() if tools & named_tools and tools - named_tools - ruled_out
+            toolset
+            for toolset, tools in members.items()
+            if tools & selected_tools and tools - selected_tools - ruled_out
         ]
         return closed, partial
 
     def _how_to_switch_on(self, toolset: str) -> str:
-        toolsets = ",".join((*self._chosen.toolsets, toolset))
+        toolsets = ",".join((*self._selection.toolsets, toolset))
         how = f"start cellwright with --toolsets {toolsets} (or CELLWRIGHT_TOOLSETS={toolsets})"
         return f"{how}; over HTTP a request may send {TOOLSETS_HEADER}: {toolsets}" if self._may_be_widened else how
 
     def _why_off(self, tool: OfferedTool, name: str, wish: Selection | None) -> CellwrightError:
-        chosen, has_effects = self._chosen, tool.tool.effect is not Effect.READ
+        selection, has_effects = self._selection, tool.tool.effect is not Effect.READ
         details = {"tool": tool.name, "toolset": tool.toolset}
         hint_to_ask = "ask the operator, or do without: tools/list shows what there is"
-        if tool.name in self._real_names(chosen.exclude_tools):
+        if tool.name in self._real_names(selection.exclude_tools):
             return ToolOff(f"{name} is excluded here by --exclude-tools", hint=hint_to_ask, details=details)
-        if chosen.read_only and has_effects:
+        if selection.read_only and has_effects:
             return ToolOff(
                 f"{name} changes or runs something, and this server is --read-only", hint=hint_to_ask, details=details
             )
-        if tool.name not in self._named(chosen) and (wish is None or not self._may_be_widened):
+        if tool.name not in self._selected_tools(selection) and (wish is None or not self._may_be_widened):
             return self._toolset_off(tool, name, details)
         if wish is not None and wish.read_only and has_effects:
             hint = f"send the request without {READONLY_HEADER}"
             return ToolOff(
                 f"{name} changes or runs something, and the request asked for reading only", hint=hint, details=details
             )
-        if wish is not None and tool.name not in self._named(wish):
+        if wish is not None and tool.name not in self._selected_tools(wish):
             header = EXCLUDE_HEADER if tool.name in self._real_names(wish.exclude_tools) else TOOLSETS_HEADER
             hint = f"change the request's {header}: {name} is in the toolset {tool.toolset}"
             return ToolOff(f"{name} is left out by the request's own {header}", hint=hint, details=details)
@@ -237,7 +241,7 @@ class Catalogue:
 
     def _toolset_off(self, tool: OfferedTool, name: str, details: dict[str, str]) -> ToolOff:
         switch_on, twin = self._how_to_switch_on(tool.toolset), TWINS.get(tool.name)
-        if twin is not None and COMPACT in self._chosen.toolsets:
+        if twin is not None and COMPACT in self._selection.toolsets:
             why = f"{name} is left out of the toolsets {COMPACT!r}, because {twin} does the same"
             return ToolOff(why, hint=f"call {twin}; or {switch_on}", details=details)
         why = f"{name} is a tool of the toolset {tool.toolset!r}, which is off"
@@ -268,7 +272,7 @@ class Catalogue:
 
     def needed_scope(self, name: str) -> Scope | None:
         """The scope a call of this tool needs; None for a tool that no token could call here."""
-        return self._needed.get(self._aliases.get(name, name))
+        return self._needed_scopes.get(self._aliases.get(name, name))
 
     def is_long(self, name: str, body: bytes) -> bool:
         """Whether a call of this tool may take long, judged by its unparsed body. True for an unknown name."""
@@ -286,7 +290,7 @@ class Catalogue:
         if not (toolsets or tools or exclude_tools or read_only):
             return None
         selection = Selection(
-            _split(toolsets) or (() if tools else self._chosen.toolsets),
+            _split(toolsets) or (() if tools else self._selection.toolsets),
             _split(tools),
             _split(exclude_tools),
             read_only.strip().lower() in {"1", "true", "yes", "on"},
@@ -295,8 +299,8 @@ class Catalogue:
         return selection
 
     def _compute(self, scopes: frozenset[Scope], wish: Selection | None) -> tuple[OfferedTool, ...]:
-        names = self._named_for(wish)
-        read_only = self._chosen.read_only or (wish is not None and wish.read_only)
+        names = self._tools_for(wish)
+        read_only = self._selection.read_only or (wish is not None and wish.read_only)
         return tuple(
             offered
             for offered in self._tools.values()
@@ -305,14 +309,14 @@ class Catalogue:
             and not (read_only and offered.tool.effect is not Effect.READ)
         )
 
-    def _named_for(self, wish: Selection | None) -> set[str]:
+    def _tools_for(self, wish: Selection | None) -> set[str]:
         """The tools that the settings and the request name, regardless of effects and scopes."""
-        names = self._named(self._chosen)
+        names = self._selected_tools(self._selection)
         if wish is not None:
-            names = self._named(wish) & (set(self._tools) if self._may_be_widened else names)
-        return names - self._real_names(self._chosen.exclude_tools)
+            names = self._selected_tools(wish) & (set(self._tools) if self._may_be_widened else names)
+        return names - self._real_names(self._selection.exclude_tools)
 
-    def _named(self, selection: Selection) -> set[str]:
+    def _selected_tools(self, selection: Selection) -> set[str]:
         names = self._real_names(selection.tools)
         for toolset in selection.toolsets:
             if toolset == ALL:

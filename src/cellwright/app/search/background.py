@@ -121,8 +121,8 @@ class Indexing:
         if not last.task.done():
             last.again = last.again or now
             return True
-        rest = REST * last.listing_seconds if last.listing_seconds > LONG_LISTING else 0.0
-        return not now and time.monotonic() - last.ended < rest
+        pause = REST * last.listing_seconds if last.listing_seconds > LONG_LISTING else 0.0
+        return not now and time.monotonic() - last.ended < pause
 
     def _drop_old_updates(self) -> None:
         ended = [key for key, update in self._updates.items() if update.task.done()]
@@ -147,15 +147,17 @@ class Indexing:
         collection, began = update.collection, time.monotonic()
         inventory = await collection.inventory()
         update.listing_seconds = time.monotonic() - began
-        old = self._clock() - collection.keep_seconds if collection.keep_seconds else 0.0
-        indexed = await self._database.read(lambda tx: read_indexed(tx, collection.tenant, collection.kinds, old))
-        listed = {(place.kind.value, place.id) for place in inventory.places}
-        gone = [key for key in indexed.marks if key not in listed]
+        unseen_since = self._clock() - collection.keep_seconds if collection.keep_seconds else 0.0
+        indexed = await self._database.read(
+            lambda tx: read_indexed(tx, collection.tenant, collection.kinds, unseen_since)
+        )
+        listed_keys = {(place.kind.value, place.id) for place in inventory.places}
+        removed_keys = [key for key in indexed.marks if key not in listed_keys]
         changed = [place for place in inventory.places if indexed.marks.get((place.kind.value, place.id)) != place.mark]
         update.total, update.left_out = len(inventory.places), inventory.left_out
         update.done = update.total - len(changed)
-        for start in range(0, len(gone), FORGOTTEN_AT_ONCE):
-            batch = gone[start : start + FORGOTTEN_AT_ONCE]
+        for start in range(0, len(removed_keys), FORGOTTEN_AT_ONCE):
+            batch = removed_keys[start : start + FORGOTTEN_AT_ONCE]
             await self._database.write(lambda tx, batch=batch: forget(tx, self._index, collection.tenant, batch))
         for places in slices(changed):
             await self._index_places(collection, places)

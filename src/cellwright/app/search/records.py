@@ -45,8 +45,8 @@ def write_entries(
         "SELECT parts FROM finding_things WHERE tenant = ? AND kind = ? AND thing = ?", tenant, place.kind, place.id
     )
     parts = [entry.key.part for entry in entries]
-    gone = set(cast("list[str]", json.loads(cast("str", row[0])))) - set(parts) if row else ()
-    for part in gone:
+    removed_parts = set(cast("list[str]", json.loads(cast("str", row[0])))) - set(parts) if row else ()
+    for part in removed_parts:
         index.remove(tx, tenant, place.kind, place.id, part)
     index.put(tx, entries)
     tx.run(

@@ -48,13 +48,19 @@ def notebook_entries(tenant: str, place: Place, title: str, notebook: Notebook, 
     """An entry for the whole notebook, with its headings, and one for each cell, with its outputs."""
     prose = (cell.source for cell in notebook.cells if cell.kind is Kind.MARKDOWN)
     outline = "\n".join(heading for source in prose for heading in _HEADING.findall(source))
-    whole = Entry(Key(tenant, place.kind, place.id), clean(outline[:LONGEST_OUTLINE]).text, title, namespace)
+    notebook_entry = Entry(Key(tenant, place.kind, place.id), clean(outline[:LONGEST_OUTLINE]).text, title, namespace)
     cells = [
-        Entry(Key(tenant, place.kind, place.id, part), text, title, namespace, (), _language(cell, notebook))
+        Entry(
+            Key(tenant, place.kind, place.id, part),
+            text,
+            title,
+            namespace,
+            language=(cell.language or notebook.language) if cell.kind is Kind.CODE else "md",
+        )
         for part, cell in _parts(notebook.cells[:MOST_CELLS])
         if (text := _cell_text(cell))
     ]
-    return [whole, *cells]
+    return [notebook_entry, *cells]
 
 
 def _parts(cells: Sequence[Cell]) -> Iterator[tuple[str, Cell]]:
@@ -64,10 +70,6 @@ def _parts(cells: Sequence[Cell]) -> Iterator[tuple[str, Cell]]:
         part = cell.id if _CELL_ID.fullmatch(cell.id) and cell.id not in used_parts else f"#{number}"
         used_parts.add(part)
         yield part, cell
-
-
-def _language(cell: Cell, notebook: Notebook) -> str:
-    return cell.language or notebook.language if cell.kind is Kind.CODE else "md"
 
 
 def _cell_text(cell: Cell) -> str:
@@ -82,13 +84,12 @@ def _output_texts(output: Mapping[str, Any]) -> list[str]:
         case "error":
             return [f"{output.get('ename')}: {output.get('evalue')}"]
         case "display_data" | "execute_result":
-            return [joined_lines(_mapping(output.get("data")).get("text/plain"))]
+            data: object = output.get("data")
+            return [
+                joined_lines(cast("Mapping[str, Any]", data).get("text/plain") if isinstance(data, Mapping) else None)
+            ]
         case _:
             return []
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 # -- files -----------------------------------------------------------------------------------------------------------------------

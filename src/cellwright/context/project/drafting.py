@@ -3,6 +3,9 @@
 What the file says stays: a scan fills what is empty, and never removes or replaces anything.
 """
 
+# ruamel.yaml has no types of its own.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
@@ -16,55 +19,58 @@ HEADER = "What cellwright and its agents know of this project. Edit freely: comm
 
 
 def _child(parent: YamlMap, key: str) -> YamlMap:
-    child: object = cast("Any", parent).get(key)
+    child: object = parent.get(key)
     if isinstance(child, CommentedMap):
         return child
     new_child = CommentedMap()
-    cast("Any", parent)[quoted(key)] = new_child
+    parent[quoted(key)] = new_child
     return new_child
 
 
 def _children(parent: YamlMap, key: str) -> CommentedSeq:
-    children: object = cast("Any", parent).get(key)
+    children: object = parent.get(key)
     if isinstance(children, CommentedSeq):
         return children
     new_children = CommentedSeq()
-    cast("Any", parent)[key] = new_children
+    parent[key] = new_children
     return new_children
 
 
+def _items(parent: YamlMap, key: str) -> list[Any]:
+    """What stands in a list of the file."""
+    return list(cast("list[Any] | None", parent.get(key)) or ())
+
+
 def _fill(parent: YamlMap, key: str, value: str) -> bool:
-    plain = cast("Any", parent)
-    if not value or plain.get(key):
+    if not value or parent.get(key):
         return False
-    plain[key] = quoted(value)
+    parent[key] = quoted(value)
     return True
 
 
 def _add_texts(parent: YamlMap, key: str, values: Iterable[str]) -> bool:
-    present = {str(text).casefold() for text in cast("Any", parent).get(key) or ()}
+    present = {str(text).casefold() for text in _items(parent, key)}
     missing = [value for value in values if value.casefold() not in present]
     for value in missing:
-        cast("Any", _children(parent, key)).append(quoted(value))
+        _children(parent, key).append(quoted(value))
     return bool(missing)
 
 
 def _own_text(item: Any, key: str) -> str:  # noqa: ANN401 - what stands in the file
     """The text of a list's item, or the text under the item's main key."""
-    return str(cast("Any", item).get(key) if isinstance(item, CommentedMap) else item)
+    return str(cast("object", item.get(key)) if isinstance(item, CommentedMap) else item)
 
 
 def _add_files(parent: YamlMap, files: Iterable[KeyFile]) -> bool:
-    items: list[Any] = list(cast("Any", parent).get("keyFiles") or ())
-    present = {_own_text(item, "path") for item in items}
+    present = {_own_text(item, "path") for item in _items(parent, "keyFiles")}
     missing = [file for file in files if file.path not in present]
     for file in missing:
-        entry: Any = CommentedMap()
+        entry = CommentedMap()
         entry["path"] = quoted(file.path)
         entry["role"] = file.role
         if file.description:
             entry["description"] = quoted(file.description)
-        cast("Any", _children(parent, "keyFiles")).append(entry)
+        _children(parent, "keyFiles").append(entry)
     return bool(missing)
 
 
@@ -73,14 +79,14 @@ def merge_scan(scanned: Project) -> Callable[[YamlMap], bool]:
 
     def change(document: YamlMap) -> bool:
         if not document:
-            cast("Any", document).yaml_set_start_comment(HEADER)
+            document.yaml_set_start_comment(HEADER)
         project, tech, architecture = (_child(document, key) for key in ("project", "tech", "architecture"))
         changed = [
             *(
                 _fill(project, key, value)
                 for key, value in (("name", scanned.name), ("type", scanned.type), ("path", scanned.path))
             ),
-            _add_texts(tech, "stack", scanned.stack) if not cast("Any", tech).get("stack") else False,
+            _add_texts(tech, "stack", scanned.stack) if not tech.get("stack") else False,
             _fill(tech, "runtime", scanned.runtime),
             _fill(tech, "packageManager", scanned.package_manager),
             _fill(architecture, "pattern", scanned.pattern),
@@ -94,12 +100,12 @@ def merge_scan(scanned: Project) -> Callable[[YamlMap], bool]:
 
 
 def _merge_module(modules: YamlMap, scanned: Module) -> bool:
-    is_new = scanned.name not in cast("Any", modules)
+    is_new = scanned.name not in modules
     module = _child(modules, scanned.name)
     changed = [
         _fill(module, "description", scanned.description),
         # If a person chose the key files of a module, none are added.
-        _add_files(module, scanned.key_files) if not cast("Any", module).get("keyFiles") else False,
+        _add_files(module, scanned.key_files) if not module.get("keyFiles") else False,
         _add_texts(module, "dependencies", scanned.dependencies),
     ]
     return is_new or any(changed)
@@ -124,14 +130,13 @@ def _add_discovery(document: YamlMap, discovery: Discovery) -> bool:
 
 
 def _add_issue(module: YamlMap, issue: Issue) -> bool:
-    items: list[Any] = list(cast("Any", module).get("commonIssues") or ())
-    present = {_own_text(item, "description").casefold() for item in items}
+    present = {_own_text(item, "description").casefold() for item in _items(module, "commonIssues")}
     if issue.description.casefold() in present:
         return False
-    entry: Any = CommentedMap()
+    entry = CommentedMap()
     entry["description"] = quoted(issue.description)
     entry["solution"] = quoted(issue.solution)
     entry["discoveredAt"] = quoted(issue.discovered_at)
     entry["sessionId"] = quoted(issue.session_id)
-    cast("Any", _children(module, "commonIssues")).append(entry)
+    _children(module, "commonIssues").append(entry)
     return True

@@ -3,13 +3,13 @@
 Every plain scalar is text here: `runtime: 3.10` means the version 3.10, not a number, and is written back as it was.
 """
 
-# ruamel.yaml has no types of its own; this is the only module that knows it.
+# ruamel.yaml has no types of its own.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 import re
 from collections.abc import Callable
 from io import StringIO
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
@@ -105,7 +105,7 @@ def _is_too_deep(text: str) -> bool:
     """Whether lists and maps in brackets are nested too deep. Brackets in texts do not count. Scans no further than it must."""
     depth = 0
     try:
-        for token in cast("Any", _yaml("")).scan(text):
+        for token in _yaml("").scan(text):
             depth += isinstance(token, FlowSequenceStartToken | FlowMappingStartToken)
             depth -= isinstance(token, FlowSequenceEndToken | FlowMappingEndToken)
             if depth > DEEPEST:
@@ -120,14 +120,14 @@ def _with_comments_of(text: str) -> YamlMap:
     document = CommentedMap()
     comment = "\n".join(line.strip().removeprefix("#").removeprefix(" ") for line in text.splitlines() if line.strip())
     if comment:
-        cast("Any", document).yaml_set_start_comment(comment)
+        document.yaml_set_start_comment(comment)
     return document
 
 
 def dump(document: YamlMap, before: str) -> str:
     """The document as text, indented as `before` was."""
     out = StringIO()
-    cast("Any", _yaml(before)).dump(document, out)
+    _yaml(before).dump(document, out)
     return out.getvalue()
 
 
@@ -150,7 +150,7 @@ class _Reading:
     def __init__(self, file_name: str) -> None:
         self.file_name = file_name
 
-    def wrong(self, where: str, line: int, expected: str) -> BrokenProjectFile:
+    def broken_file(self, where: str, line: int, expected: str) -> BrokenProjectFile:
         return BrokenProjectFile(
             f"{self.file_name} line {line}: {on_one_line(where)} must be {expected}", hint="mend that line"
         )
@@ -160,7 +160,7 @@ class _Reading:
         if child is None or child == "":
             return CommentedMap()
         if not isinstance(child, CommentedMap):
-            raise self.wrong(where, line_of(parent, key), "a mapping")
+            raise self.broken_file(where, line_of(parent, key), "a mapping")
         return child
 
     def text(self, parent: YamlMap, key: str, where: str) -> str:
@@ -168,7 +168,7 @@ class _Reading:
         if value is None:
             return ""
         if not isinstance(value, str):
-            raise self.wrong(where, line_of(parent, key), "text")
+            raise self.broken_file(where, line_of(parent, key), "text")
         return self.one_text(value, line_of(parent, key), where)
 
     def list(self, parent: YamlMap, key: str, where: str, read_item: Callable[[Any, int, str], T]) -> tuple[T, ...]:
@@ -176,31 +176,30 @@ class _Reading:
         if items is None or items == "":
             return ()
         if not isinstance(items, CommentedSeq):
-            raise self.wrong(where, line_of(parent, key), "a list")
+            raise self.broken_file(where, line_of(parent, key), "a list")
         return tuple(
-            read_item(value, _item_line(items, number), f"{where}[{number}]")
-            for number, value in enumerate(cast("list[Any]", items))
+            read_item(value, _item_line(items, number), f"{where}[{number}]") for number, value in enumerate(items)
         )
 
     def one_text(self, value: Any, line: int, where: str) -> str:  # noqa: ANN401 - what stands in the file
         if not isinstance(value, str):
-            raise self.wrong(where, line, "text")
+            raise self.broken_file(where, line, "text")
         if _NO_TEXT.search(value):
-            raise self.wrong(where, line, "text without NUL and without halves of characters")
+            raise self.broken_file(where, line, "text without NUL and without halves of characters")
         return str(value)
 
     def key_file(self, value: Any, line: int, where: str) -> KeyFile:  # noqa: ANN401
         if isinstance(value, str):
             return KeyFile(self.one_text(value, line, where))
         if not isinstance(value, CommentedMap):
-            raise self.wrong(where, line, "a mapping with path and role")
+            raise self.broken_file(where, line, "a mapping with path and role")
         return KeyFile(*(self.text(value, key, f"{where}.{key}") for key in ("path", "role", "description")))
 
     def issue(self, value: Any, line: int, where: str) -> Issue:  # noqa: ANN401
         if isinstance(value, str):
             return Issue(self.one_text(value, line, where))
         if not isinstance(value, CommentedMap):
-            raise self.wrong(where, line, "a mapping with description and solution")
+            raise self.broken_file(where, line, "a mapping with description and solution")
         keys = ("description", "solution", "discoveredAt", "sessionId")
         return Issue(*(self.text(value, key, f"{where}.{key}") for key in keys))
 
@@ -224,6 +223,7 @@ def project_of(document: YamlMap, file_name: str) -> Project:
     tech = read.map(document, "tech", "tech")
     architecture = read.map(document, "architecture", "architecture")
     modules = read.map(document, "modules", "modules")
+    module_names: list[str] = list(modules)
     return Project(
         *(read.text(project, key, f"project.{key}") for key in ("name", "type", "path")),
         stack=read.list(tech, "stack", "tech.stack", read.one_text),
@@ -235,7 +235,7 @@ def project_of(document: YamlMap, file_name: str) -> Project:
             read.one_text(name, line_of(modules, name), "the name of a module"): read.module(
                 str(name), read.map(modules, name, f"modules.{name}"), f"modules.{name}"
             )
-            for name in cast("list[str]", list(modules))
+            for name in module_names
         },
         notes=read.module("", read.map(document, "notes", "notes"), "notes"),
     )
@@ -244,13 +244,15 @@ def project_of(document: YamlMap, file_name: str) -> Project:
 def line_of(parent: YamlMap, key: str) -> int:
     """The line on which a key stands, counted from 1."""
     try:
-        return int(cast("Any", parent).lc.key(key)[0]) + 1
+        line: int = parent.lc.key(key)[0]
     except (KeyError, TypeError):
         return 1
+    return line + 1
 
 
 def _item_line(parent: CommentedSeq, number: int) -> int:
     try:
-        return int(cast("Any", parent).lc.item(number)[0]) + 1
+        line: int = parent.lc.item(number)[0]
     except (KeyError, TypeError):
         return 1
+    return line + 1

@@ -32,10 +32,10 @@ class _Candidates:
     """Tells quickly that a name matches none of many patterns, as most names do."""
 
     def __init__(self, patterns: Sequence[_Pattern]) -> None:
-        named = [pattern for pattern in patterns if pattern.by_name]
-        self._names = frozenset(pattern.plain for pattern in named if pattern.plain and pattern.plain[0] != "*")
-        self._endings = tuple(pattern.plain[1:] for pattern in named if pattern.plain[:1] == "*")
-        self._shapes = _either(pattern.shape for pattern in named if pattern.shape)
+        name_patterns = [pattern for pattern in patterns if pattern.by_name]
+        self._names = frozenset(pattern.plain for pattern in name_patterns if pattern.plain and pattern.plain[0] != "*")
+        self._endings = tuple(pattern.plain[1:] for pattern in name_patterns if pattern.plain[:1] == "*")
+        self._shapes = _either(pattern.shape for pattern in name_patterns if pattern.shape)
         self._paths = _either(pattern.shape for pattern in patterns if pattern.shape and not pattern.by_name)
 
     def maybe(self, folder: str, name: str) -> bool:
@@ -161,10 +161,10 @@ def _segment(text: str) -> str | None:
             return None
         expression, position = character
         chunks[-1].append(expression)
-    first, *rest = ("".join(chunk) for chunk in chunks)
-    if not rest:
-        return first
-    return first + "".join(f"(?>[^/]*?{chunk})" for chunk in rest[:-1]) + "[^/]*" + rest[-1]
+    first_chunk, *later_chunks = ("".join(chunk) for chunk in chunks)
+    if not later_chunks:
+        return first_chunk
+    return first_chunk + "".join(f"(?>[^/]*?{chunk})" for chunk in later_chunks[:-1]) + "[^/]*" + later_chunks[-1]
 
 
 def _character(text: str, position: int) -> tuple[str, int] | None:

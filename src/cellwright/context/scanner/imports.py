@@ -113,21 +113,21 @@ def _script_file(target: str, layout: Layout) -> Iterator[str]:
 def _script_package(name: str, layout: Layout) -> Iterator[str]:
     for package, folder in layout.packages.items():
         if name == package or name.startswith(f"{package}/"):
-            rest = name[len(package) :].strip("/") or "index"
-            for base in (f"{folder}/src/{rest}", f"{folder}/{rest}"):
+            inner_path = name[len(package) :].strip("/") or "index"
+            for base in (f"{folder}/src/{inner_path}", f"{folder}/{inner_path}"):
                 yield from _script_file(base.strip("/"), layout)
 
 
 def _rust(path: str, text: str, layout: Layout) -> Iterator[str]:
     folder, _, name = path.rpartition("/")
-    own = folder if name in {"mod.rs", "lib.rs", "main.rs"} else f"{folder}/{name.removesuffix('.rs')}"
+    own_folder = folder if name in {"mod.rs", "lib.rs", "main.rs"} else f"{folder}/{name.removesuffix('.rs')}"
     source = re.sub(r"(?s)/src/.*$|^src/.*$", "", path) + "/src" if "/src/" in path else "src"
-    for used, declared in _groups(_RUST, text):
+    for use_path, declared in _groups(_RUST, text):
         if declared:
-            yield from (f"{own}/{declared}.rs".lstrip("/"), f"{own}/{declared}/mod.rs".lstrip("/"))
+            yield from (f"{own_folder}/{declared}.rs".lstrip("/"), f"{own_folder}/{declared}/mod.rs".lstrip("/"))
             continue
-        first, *rest = used.split("::")
-        bases = {"crate": source, "self": own, "super": own.rpartition("/")[0]}
+        first, *names = use_path.split("::")
+        bases = {"crate": source, "self": own_folder, "super": own_folder.rpartition("/")[0]}
         base = bases.get(first) or next(
             (
                 f"{crate_folder}/src".lstrip("/")
@@ -137,7 +137,7 @@ def _rust(path: str, text: str, layout: Layout) -> Iterator[str]:
             None,
         )
         if base is not None:
-            yield from _rust_file(base, rest)
+            yield from _rust_file(base, names)
 
 
 def _rust_file(base: str, names: list[str]) -> Iterator[str]:

@@ -137,17 +137,17 @@ def _entry_points(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def _setup_py(path: str, text: str) -> Manifest:
-    named = re.search(r"\bname\s*=\s*[\"']([^\"']+)", text)
+    name_match = re.search(r"\bname\s*=\s*[\"']([^\"']+)", text)
     version = re.search(r"python_requires\s*=\s*[\"']([^\"']+)", text)
-    needs = _requirements(_listed(text, r"install_requires\s*=\s*\["))
-    entries = _entry_points(_listed(text, r"console_scripts[\"']?\s*[:=]\s*\["))
+    needs = _requirements(_quoted_items(text, r"install_requires\s*=\s*\["))
+    entries = _entry_points(_quoted_items(text, r"console_scripts[\"']?\s*[:=]\s*\["))
     runtime = f"Python {version[1]}" if version else "Python"
-    return Manifest(path, "Python", named[1] if named else "", "", runtime, "pip", needs, entries)
+    return Manifest(path, "Python", name_match[1] if name_match else "", "", runtime, "pip", needs, entries)
 
 
-def _listed(text: str, before: str) -> list[str]:
-    """The quoted texts of a list that follows a match of the expression `before`."""
-    match = re.search(before, text)
+def _quoted_items(text: str, opening: str) -> list[str]:
+    """The quoted texts of the list that the expression `opening` finds the beginning of."""
+    match = re.search(opening, text)
     end = text.find("]", match.end(), match.end() + LONGEST_LIST) if match else -1
     return re.findall(r"[\"']([^\"']+)", text[match.end() : end]) if match and end >= 0 else []
 
@@ -192,10 +192,10 @@ def _cargo(path: str, text: str) -> Manifest:
 
 
 def _go_mod(path: str, text: str) -> Manifest:
-    named = re.search(r"^module\s+(\S+)", text, re.MULTILINE)
+    module_match = re.search(r"^module\s+(\S+)", text, re.MULTILINE)
     version = re.search(r"^go\s+(\S+)", text, re.MULTILINE)
     needs = re.findall(r"^[ \t]*(?:require[ \t]+)?([\w.-]{1,200}\.[\w-]{1,60}/\S{1,300})[ \t]+v\S", text, re.MULTILINE)
-    module = named[1] if named else ""
+    module = module_match[1] if module_match else ""
     runtime = f"Go {version[1]}" if version else "Go"
     return Manifest(path, "Go", module.rpartition("/")[2], "", runtime, "go modules", tuple(needs), (), module)
 

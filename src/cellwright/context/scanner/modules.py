@@ -55,14 +55,14 @@ class _Tree:
 
 
 def find_areas(
-    sources: Mapping[str, list[str]], project_name: str, needed: AbstractSet[str] = frozenset()
+    sources: Mapping[str, list[str]], project_name: str, imported_folders: AbstractSet[str] = frozenset()
 ) -> list[Area]:
     """The modules of a project, by the source files in its folders; largest first where there are too many.
 
-    `needed` are folders that code elsewhere imports from.
+    `imported_folders` are those that code in other folders imports from.
     """
     packages = {folder for folder, paths in sources.items() if any(path.endswith("__init__.py") for path in paths)}
-    tree = _Tree(sources, packages | needed)
+    tree = _Tree(sources, packages | imported_folders)
     areas = _areas(tree, "", project_name or "main")
     areas = sorted(areas, key=lambda area: -len(area.files))[:MOST_MODULES]
     return _with_own_names(sorted(areas, key=lambda area: area.folder))

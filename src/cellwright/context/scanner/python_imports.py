@@ -86,8 +86,8 @@ def _statement(text: str, begin: int, after: int) -> tuple[str, int]:
     line = text[begin : end if end >= 0 else latest]
     if not ("(" in line or "\\" in line or ";" in line or "#" in line):
         return line, begin + len(line)
-    rest = _REST.match(text, after)
-    end = rest.end() if rest else after
+    names_match = _REST.match(text, after)
+    end = names_match.end() if names_match else after
     return _with_brackets(text, begin, end) if text.startswith("(", end) else (text[begin:end], end)
 
 
@@ -139,11 +139,11 @@ class PythonImports:
         for node in _parsed(statement):
             if isinstance(node, ast.Import):
                 for alias in node.names:
-                    yield from self._named(alias.name)
+                    yield from self._module_file(alias.name)
             elif isinstance(node, ast.ImportFrom):
                 base = self._absolute(folder, node)
                 for alias in node.names:
-                    yield from self._named(f"{base}.{alias.name}" if base else alias.name)
+                    yield from self._module_file(f"{base}.{alias.name}" if base else alias.name)
 
     def _absolute(self, folder: str, node: ast.ImportFrom) -> str:
         if not node.level:
@@ -157,7 +157,7 @@ class PythonImports:
         below = ".".join(parts)
         return ".".join(filter(None, (below, node.module)))
 
-    def _named(self, name: str) -> Iterator[str]:
+    def _module_file(self, name: str) -> Iterator[str]:
         """The file of the longest beginning of the name that is a module."""
         while name:
             if name in self._layout.python:

@@ -28,8 +28,10 @@ def key_files(
 ) -> tuple[KeyFile, ...]:
     """At most nine files, each with its role. `importers` counts the importers of each file, `heads` has the first text of each."""
     by_depth = sorted(files, key=lambda path: (path.count("/"), path))
-    named = set(named_entries)
-    entries = [path for path in by_depth if path in named or any(path.endswith(f"/{entry}") for entry in named)]
+    entry_paths = set(named_entries)
+    entries = [
+        path for path in by_depth if path in entry_paths or any(path.endswith(f"/{entry}") for entry in entry_paths)
+    ]
     entries += [path for path in by_depth if is_entry(path) and path not in entries]
     entries = entries[:MOST_ENTRIES]
     configs = [path for path in by_depth if is_config(path) and path not in entries][:MOST_CONFIGS]
@@ -38,13 +40,13 @@ def key_files(
     core = [path for path in ranked if importers.get(path, 0) > 0][:MOST_CORE]
     if not (entries or core):
         core = [path for path in by_depth if path not in used][:MOST_CORE]
-    chosen = (
+    files_with_roles = (
         *((path, Role.ENTRY) for path in entries),
         *((path, Role.CONFIG) for path in configs),
         *((path, Role.CORE) for path in core),
         *((path, Role.TEST) for path in tests[:MOST_TESTS]),
     )
-    return tuple(KeyFile(path, role.value, described(path, heads.get(path, ""))) for path, role in chosen)
+    return tuple(KeyFile(path, role.value, described(path, heads.get(path, ""))) for path, role in files_with_roles)
 
 
 def is_entry(path: str) -> bool:

@@ -77,7 +77,7 @@ def scan(root: str, progress: Progress = lambda _done, _total: None, reach: Reac
     first = manifests[0] if manifests else None
     name = (first.name if first else "") or posixpath.basename(real)
     name = name if can_be_given(name) else on_one_line(name)
-    areas = find_areas(kinds.code, name, _needed(kinds, sources))
+    areas = find_areas(kinds.code, name, _imported_folders(kinds, sources))
     modules = _modules(areas, kinds, manifests, sources)
     facts = _facts(name, paths, kinds, manifests, areas)
     project = replace(facts, modules={module.name: module for module in modules})
@@ -138,7 +138,7 @@ def _read_sources(real: str, names: Mapping[str, list[str]], layout: Layout, pro
     spaces: dict[str, list[str]] = defaultdict(list)
     resolve = Imports(layout)
     total = sum(map(len, names.values()))
-    for done, (path, text) in enumerate(_texts(real, names), 1):
+    for count, (path, text) in enumerate(_texts(real, names), 1):
         if len(heads) < MOST_HEADS:
             heads[path] = text[:HEAD]
         if path.endswith(".cs"):
@@ -147,8 +147,8 @@ def _read_sources(real: str, names: Mapping[str, list[str]], layout: Layout, pro
             spaces[namespace_of(text)].append(path)
         elif targets := resolve.of(path, text):
             imports[path] = targets
-        if done % PROGRESS_EVERY == 0:
-            progress(done, total)
+        if count % PROGRESS_EVERY == 0:
+            progress(count, total)
     progress(total, total)
     spaces.pop("", None)
     resolve = Imports(replace(layout, namespaces={name: tuple(paths) for name, paths in spaces.items()}))
@@ -169,16 +169,16 @@ def _texts(real: str, sources: Mapping[str, list[str]]) -> Iterator[tuple[str, s
                     yield prefix + name, str(room[:size], "utf-8", "replace")
 
 
-def _needed(kinds: _Kinds, sources: _Sources) -> set[str]:
+def _imported_folders(kinds: _Kinds, sources: _Sources) -> set[str]:
     """The folders from which code in other folders imports. Imports by tests and side folders do not count."""
-    needed: set[str] = set()
+    folders: set[str] = set()
     for folder, paths in kinds.code.items():
         if is_side_folder(folder):
             continue
         for target in chain.from_iterable(sources.imports.get(path, ()) for path in paths):
             if (target_folder := posixpath.dirname(target)) != folder:
-                needed.add(target_folder)
-    return needed
+                folders.add(target_folder)
+    return folders
 
 
 def _modules(areas: Sequence[Area], kinds: _Kinds, manifests: Sequence[Manifest], sources: _Sources) -> list[Module]:

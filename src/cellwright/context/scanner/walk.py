@@ -123,8 +123,8 @@ def walk(root: str, reach: Reach = BY_NAME) -> Iterator[Folder]:
 
 def _entries(folder: str) -> "list[os.DirEntry[str]]":
     try:
-        with os.scandir(folder) as listed:
-            return sorted(listed, key=_NAME)
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=_NAME)
     except OSError:
         return []
 

@@ -13,7 +13,7 @@ from jupyter_server.services.kernelspecs.handlers import (
 )
 from tornado.web import HTTPError
 
-from cellwright.jupyter.files.paths import NotebookPath
+from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.inside.calls import ServerCalls
 from cellwright.jupyter.inside.kernel_channel import SocketChannel, start_of, wait_until_alive
 from cellwright.jupyter.kernels.channel import OPEN_SECONDS, KernelChannel, KernelGone
@@ -71,12 +71,14 @@ class LocalKernels:
     async def kernel(self, kernel_id: str) -> KernelInfo:
         return kernel_info(await self._calls.look(f"kernel {kernel_id}", lambda: self._kernels.kernel_model(kernel_id)))
 
-    async def start_kernel(self, name: str | None = None) -> KernelInfo:
+    async def start_kernel(self, name: str | None = None, *, beside: DocPath | None = None) -> KernelInfo:
         kernel_name = await self._checked_name(name) if name else self._kernels.default_kernel_name
 
         async def start() -> JsonObject:
             kernel_id = await ensure_async(
-                self._kernels.start_kernel(kernel_name=kernel_name, path=None, kernel_id=None)
+                self._kernels.start_kernel(
+                    kernel_name=kernel_name, path=None if beside is None else beside.text, kernel_id=None
+                )
             )
             return await ensure_async(self._kernels.kernel_model(kernel_id))
 

@@ -25,7 +25,6 @@ from cellwright.jupyter.kernels.channel import (
     TooLong,
     left_out,
 )
-from cellwright.jupyter.kernels.ran import USERNAME, KernelRuns
 from cellwright.jupyter.kernels.request import (
     Completion,
     ExecuteReply,
@@ -40,6 +39,7 @@ from cellwright.jupyter.kernels.request import (
     server_gone,
 )
 from cellwright.jupyter.lives import KernelLife
+from cellwright.jupyter.ran import USERNAME, KernelRuns
 
 logger = logging.getLogger(__name__)
 

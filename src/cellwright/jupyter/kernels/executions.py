@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from cellwright.core.errors import InvalidArgument, NotFound
 from cellwright.core.types import Call, ReportProgress
@@ -340,43 +340,65 @@ async def call_cancelled(call: Call, execution: Execution) -> None:
         await asyncio.shield(execution.cancel())
 
 
-class Executions:
-    """All executions of this process, each visible to its owner only. Ended ones are kept for a while."""
+class Work(Protocol):
+    """Something that has an owner, takes a while, and whose result is kept."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def principal_id(self) -> str: ...
+    @property
+    def ended(self) -> bool: ...
+    @property
+    def ended_at(self) -> datetime | None: ...
+    @property
+    def weight(self) -> int: ...
+
+
+W = TypeVar("W", bound=Work)
+
+
+class KeptWork(Generic[W]):
+    """All work of one kind in this process, visible to its owner only. What has ended is kept for a while."""
 
     def __init__(self, clock: Clock, *, keep: int = KEPT_EXECUTIONS, keep_for: timedelta = KEPT_FOR) -> None:
         self._clock = clock
         self._keep = keep
         self._keep_for = keep_for
-        self._by_id: dict[str, Execution] = {}
+        self._by_id: dict[str, W] = {}
 
-    def add(self, execution: Execution) -> None:
+    def add(self, work: W) -> None:
         self._forget()
-        self._by_id[execution.id] = execution
+        self._by_id[work.id] = work
 
-    def get(self, principal_id: str, execution_id: str) -> Execution:
+    def get(self, principal_id: str, work_id: str) -> W:
         self._forget()
-        execution = self._by_id.get(execution_id)
-        if execution is None or execution.principal_id != principal_id:
+        work = self._by_id.get(work_id)
+        if work is None or work.principal_id != principal_id:
             minutes = int(self._keep_for.total_seconds() // 60)
             raise NotFound(
-                f"no execution {execution_id[:80]!r}",
+                f"no execution {work_id[:80]!r}",
                 hint=f"Results are kept for {minutes} minutes; the outputs are in the notebook's cells",
             )
-        return execution
+        return work
 
-    def of(self, principal_id: str) -> tuple[Execution, ...]:
-        """The executions of one principal, oldest first."""
+    def of(self, principal_id: str) -> tuple[W, ...]:
+        """The work of one principal, oldest first."""
         self._forget()
-        return tuple(execution for execution in self._by_id.values() if execution.principal_id == principal_id)
+        return tuple(work for work in self._by_id.values() if work.principal_id == principal_id)
 
     def _forget(self) -> None:
-        ended = [execution for execution in self._by_id.values() if execution.ended]
+        ended = [work for work in self._by_id.values() if work.ended]
         oldest = self._clock() - self._keep_for
-        count, total = len(ended), sum(execution.weight for execution in ended)
-        for execution in ended:
-            expired = execution.ended_at is not None and execution.ended_at < oldest
+        count, total = len(ended), sum(work.weight for work in ended)
+        for work in ended:
+            expired = work.ended_at is not None and work.ended_at < oldest
             if not (expired or count > self._keep or total > KEPT_BYTES):
                 continue
-            del self._by_id[execution.id]
+            del self._by_id[work.id]
             count -= 1
-            total -= execution.weight
+            total -= work.weight
+
+
+class Executions(KeptWork[Execution]):
+    """All executions of this process, each visible to its owner only. Ended ones are kept for a while."""

@@ -47,6 +47,36 @@ for package in importlib.metadata.distributions():
 answer["packages"] = packages
 """
 
+_MEMORY = """
+import os, sys
+answer = {"now": None, "peak": None}
+try:
+    import resource
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    answer["peak"] = peak if sys.platform == "darwin" else peak * 1024
+except ImportError:
+    pass
+try:
+    with open("/proc/self/statm") as statm:
+        answer["now"] = int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+except (OSError, ValueError):
+    try:
+        import psutil
+        used = psutil.Process().memory_info()
+        answer["now"] = used.rss
+        answer["peak"] = answer["peak"] or getattr(used, "peak_wset", None)
+    except ImportError:
+        pass
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelMemory:
+    """Bytes of memory of a kernel's process, in its own words; None where it does not know."""
+
+    now: int | None
+    peak: int | None
+
 
 @dataclass(frozen=True, slots=True)
 class KernelPython:
@@ -77,6 +107,13 @@ async def python_and_packages(kernel: KernelConnection) -> tuple[KernelPython, d
     packages = cast("dict[str, object]", answer.get("packages") or {})
     named = {_text(name): _text(version) for name, version in packages.items()}
     return _python(answer), dict(sorted(named.items(), key=lambda package: package[0].lower()))
+
+
+async def memory_of(kernel: KernelConnection) -> KernelMemory:
+    """How much memory the process of a Python kernel takes now, and took at most. Raises as `python_of` does."""
+    answer = await _ask(kernel, _MEMORY)
+    now, peak = (value if isinstance(value := answer.get(key), int) else None for key in ("now", "peak"))
+    return KernelMemory(now, peak)
 
 
 def _python(answer: dict[str, Any]) -> KernelPython:

@@ -60,6 +60,11 @@ class LiveKernels:
         self._entries: dict[str, _Entry] = {}
         self._sessions: dict[str, tuple[SessionInfo, float]] = {}
 
+    def apart(self) -> "LiveKernels":
+        """The same server, for kernels that no caller knows of: what runs in them is not among anybody's executions."""
+        executions = Executions(self._clock)
+        return LiveKernels(self._kernels, executions, self._clock, self._idle, last_words=self._last_words)
+
     async def session_of(self, path: NotebookPath) -> SessionInfo | None:
         """The notebook's session on the server. It is remembered for a moment while its kernel is connected."""
         now = asyncio.get_running_loop().time()

@@ -152,9 +152,9 @@ class CallersSight:
             return self.show(notebook)
         return shown.name
 
-    def show_aside(self, notebook: LiveNotebook, shown: Collection[str]) -> str:
+    def show_aside(self, notebook: LiveNotebook | Sight, shown: Collection[str]) -> str:
         """A view that counts only in calls that name it."""
-        now = notebook.sight()
+        now = notebook if isinstance(notebook, Sight) else notebook.sight()
         unseen = self._shown.unseen_in(now, shown) if self._shown is not None else {}
         return self._sights.remember(self._call, self._key, View.of(now, unseen, aside=True))
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from cellwright.core.errors import Unavailable
-from cellwright.jupyter.files.paths import NotebookPath
+from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.kernels.channel import KernelChannel
 from cellwright.jupyter.model import KernelInfo, KernelSpec, SessionInfo
 from cellwright.jupyter.parsing import (
@@ -44,8 +44,10 @@ class RemoteKernels:
     async def kernel(self, kernel_id: str) -> KernelInfo:
         return _converted(await self._rest.get(_api(kernel_id), f"kernel {kernel_id}"), kernel_info)
 
-    async def start_kernel(self, name: str | None = None) -> KernelInfo:
+    async def start_kernel(self, name: str | None = None, *, beside: DocPath | None = None) -> KernelInfo:
         body = {"name": await self._checked_name(name)} if name else {}
+        if beside is not None:
+            body["path"] = beside.text
         return _converted((await self._rest.request("POST", "api/kernels", "kernel", body=body)).json(), kernel_info)
 
     async def interrupt(self, kernel_id: str) -> None:

@@ -12,11 +12,12 @@ from cellwright.core.text.cutting import cut_text
 from cellwright.core.toolset import Reply, Toolset, read, run
 from cellwright.core.types import Call
 from cellwright.jupyter.files.paths import NotebookPath
-from cellwright.jupyter.inside.permitted import require_run
+from cellwright.jupyter.inside.permitted import WRITE_KERNELS, require, require_run
 from cellwright.jupyter.kernels.executions import CellJob, Execution, ExecutionView
 from cellwright.jupyter.kernels.interpreter import python_and_packages
 from cellwright.jupyter.kernels.queue import KernelQueue
 from cellwright.jupyter.model import JsonObject
+from cellwright.jupyter.reproducing.reproductions import PREFIX
 from cellwright.jupyter.service import LiveNotebooks, wait_seconds
 from cellwright.jupyter.tools.common import (
     DEFAULT_OUTPUT_SIZE,
@@ -27,6 +28,7 @@ from cellwright.jupyter.tools.common import (
     how_it_went,
     run_report,
 )
+from cellwright.jupyter.tools.reproducing import ReproductionReport, reproduction_report
 from cellwright.notebook.outputs import is_stream
 
 INSPECT_SECONDS = 30.0
@@ -86,12 +88,17 @@ async def get_execution(
     timeout: Wait = 0.0,  # noqa: ASYNC109 - as the other tools call it
     max_cell_output_size: OutputSize = DEFAULT_OUTPUT_SIZE,
     since: Annotated[str | None, Field(description="cursor of your last answer: only what is new")] = None,
-) -> Reply[ExecutionReport]:
+) -> Reply[ExecutionReport | ReproductionReport]:
     """How a run is doing and its outputs so far; waits up to timeout seconds for its end."""
+    if execution_id.startswith(PREFIX):
+        reproduction = notebooks.reproductions.get(call.principal.id, execution_id)
+        await reproduction.wait(wait_seconds(timeout), call.report)
+        return Reply(reproduction_report(notebooks, call, reproduction))
     execution = notebooks.executions.get(call.principal.id, execution_id)
     execution.view(since)  # An unknown cursor is refused before the wait, not after it.
     await execution.wait(wait_seconds(timeout), call.report)
-    return await _report(notebooks, call, execution, execution.view(since), max_cell_output_size)
+    report = await _report(notebooks, call, execution, execution.view(since), max_cell_output_size)
+    return Reply(report.data, report.content, report.failed)
 
 
 async def cancel_execution(
@@ -99,8 +106,13 @@ async def cancel_execution(
     call: Call,
     execution_id: str,
     max_cell_output_size: OutputSize = DEFAULT_OUTPUT_SIZE,
-) -> Reply[ExecutionReport]:
+) -> Reply[ExecutionReport | ReproductionReport]:
     """Interrupt a run of yours, or take it from the queue. What it has put out so far is kept."""
+    if execution_id.startswith(PREFIX):
+        reproduction = notebooks.reproductions.get(call.principal.id, execution_id)
+        require(call.principal, WRITE_KERNELS)
+        await reproduction.cancel()
+        return Reply(reproduction_report(notebooks, call, reproduction))
     view = await notebooks.cancel(call, execution_id)
     execution = notebooks.executions.get(call.principal.id, execution_id)
     reply = await _report(notebooks, call, execution, view, max_cell_output_size)

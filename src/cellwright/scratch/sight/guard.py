@@ -1,8 +1,8 @@
-"""Looks inside the transaction of a change whether it overwrites what the caller has not seen: then it is merged or refused.
+"""Decides, inside the transaction of a change, whether it would overwrite what the caller has not seen: then it is merged or refused.
 
-A version that the caller expects must be that of the pad. Without one, what was last shown to the caller is the base: of a part that is
-still the same, the change is made as it is; of another, both changes are made if they do not touch. Whoever was shown nothing of a part
-changes it as it is, and `any` overwrites whatever is there.
+A caller who names the version that they expect is refused at any other version. For all others the base is what they were last shown:
+a part that is still the same is changed; one that is not is merged with their change if the two do not touch, and else refused. A caller
+who was shown nothing of a part changes it as it is, and `any` overwrites whatever is there.
 """
 
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ class Guard:
         expected = self.basis.expect
         if isinstance(expected, int) and expected != pad.version:
             sight = self.sights.of(self.basis.session, key, WHOLE)
-            # They may have a version from an answer that did not show all that others had done before it.
+            # The expected version may come from an answer that did not show all that others had done before it.
             is_behind = sight is not None and sight.name == name_of_pad(pad) and sight.version < expected < pad.version
             since = sight.version if sight is not None and is_behind else expected
             diff = _changes_since(tx, key, pad, since)
@@ -74,48 +74,50 @@ class Guard:
         self.check_whole(tx, key, pad)
 
     def merged_cell(
-        self, tx: Transaction, key: NotebookKey, pad: Pad, now: Cell, draft: PadCellDraft
+        self, tx: Transaction, key: NotebookKey, pad: Pad, current: Cell, draft: PadCellDraft
     ) -> tuple[PadCellDraft, str]:
-        """The draft with what became of the cell after the caller saw it, and a diff of that; empty if nothing did."""
-        sight = self._outdated(key, pad, cell_part(now.id), name_of_cell(now))
+        """The draft merged with the changes of others since the caller saw the cell, and those as a diff, empty if there are none."""
+        sight = self._outdated(key, pad, cell_part(current.id), name_of_cell(current))
         if sight is None:
             return draft, ""
-        base = _as_seen(cell_at(tx, key, now, pad.version, sight.version), sight)
+        base = _as_seen(cell_at(tx, key, current, pad.version, sight.version), sight)
         if base is not None and self._merges:
-            merged = merged_fields(_fields_of(base), _fields_of_draft(draft), _fields_of(now))
+            merged = merged_fields(_fields_of(base), _fields_of_draft(draft), _fields_of(current))
             if merged is not None:
-                return replace(draft, **merged), brief_cells([base], [now])
-        raise self._cell_refusal(key, pad, base, now)
+                return replace(draft, **merged), brief_cells([base], [current])
+        raise self._cell_refusal(key, pad, base, current)
 
-    def check_deletion(self, tx: Transaction, key: NotebookKey, pad: Pad, now: Cell) -> None:
+    def check_deletion(self, tx: Transaction, key: NotebookKey, pad: Pad, current: Cell) -> None:
         """Refuse to delete a cell that was changed after the caller saw it."""
-        sight = self._outdated(key, pad, cell_part(now.id), name_of_cell(now))
+        sight = self._outdated(key, pad, cell_part(current.id), name_of_cell(current))
         if sight is not None:
-            base = _as_seen(cell_at(tx, key, now, pad.version, sight.version), sight)
-            raise self._cell_refusal(key, pad, base, now)
+            base = _as_seen(cell_at(tx, key, current, pad.version, sight.version), sight)
+            raise self._cell_refusal(key, pad, base, current)
 
-    def merged_words(self, tx: Transaction, key: NotebookKey, pad: Pad, given: JsonObject) -> tuple[JsonObject, str]:
-        """The given fields with what became of them after the caller saw them, and a diff of that; empty if nothing did."""
+    def merged_words(
+        self, tx: Transaction, key: NotebookKey, pad: Pad, new_fields: JsonObject
+    ) -> tuple[JsonObject, str]:
+        """The new fields merged with the changes of others since the caller saw them, and those as a diff, empty if there are none."""
         sight = self._outdated(key, pad, ABOUT, name_of_about(pad.about))
         if sight is None:
-            return given, ""
+            return new_fields, ""
         base = about_at(tx, key, pad, sight.version)
         if base is None or name_of_about(base) != sight.name:
             raise self._refusal(f"what is said about pad {key.id!r}", key, pad, ABOUT, None)
         diff = brief_words(base, pad.about)
-        merged = merged_fields(all_words(base), given, all_words(pad.about)) if self._merges else None
+        merged = merged_fields(all_words(base), new_fields, all_words(pad.about)) if self._merges else None
         if merged is None:
             raise self._refusal(f"what is said about pad {key.id!r}", key, pad, ABOUT, diff)
         return merged, diff
 
-    def check_schema(self, tx: Transaction, key: NotebookKey, pad: Pad, now: SharedSchema) -> None:
+    def check_schema(self, tx: Transaction, key: NotebookKey, pad: Pad, current: SharedSchema) -> None:
         """Refuse to change or delete a schema that was changed after the caller saw it."""
-        part = schema_part(now.id)
-        sight = self._outdated(key, pad, part, name_of_schema(now))
+        part = schema_part(current.id)
+        sight = self._outdated(key, pad, part, name_of_schema(current))
         if sight is not None:
-            base = schema_at(tx, key, now, pad.version, sight.version)
-            diff = None if base is None else brief_schemas([base], [now])
-            raise self._refusal(f"schema {now.name!r} of pad {key.id!r}", key, pad, part, diff)
+            base = schema_at(tx, key, current, pad.version, sight.version)
+            diff = None if base is None else brief_schemas([base], [current])
+            raise self._refusal(f"schema {current.name!r} of pad {key.id!r}", key, pad, part, diff)
 
     @property
     def _merges(self) -> bool:
@@ -123,7 +125,7 @@ class Guard:
         return self.basis.expect is None
 
     def _outdated(self, key: NotebookKey, pad: Pad, part: Part, name: str) -> PadSight | None:
-        """How the caller saw a part that they may not overwrite because it is not so any more; None if they may."""
+        """What the caller was shown of a part that was changed since, so that they may not overwrite it; None if they may."""
         session, expected = self.basis.session, self.basis.expect
         sight = self.sights.of(session, key, part)
         if expected == "any" or sight is None:
@@ -131,13 +133,13 @@ class Guard:
         if sight.name == name and (part != WHOLE or sight.version == pad.version):
             return None
         # A version is in every answer, also in one that does not show what others did before it.
-        if expected is not None and self.sights.was_told(session, key, part, pad, expected):
+        if expected is not None and self.sights.saw_refusal(session, key, part, pad, expected):
             return None
         return sight
 
-    def _cell_refusal(self, key: NotebookKey, pad: Pad, base: Cell | None, now: Cell) -> Conflict:
-        diff = None if base is None else brief_cells([base], [now])
-        return self._refusal(f"cell {now.id!r} of pad {key.id!r}", key, pad, cell_part(now.id), diff)
+    def _cell_refusal(self, key: NotebookKey, pad: Pad, base: Cell | None, current: Cell) -> Conflict:
+        diff = None if base is None else brief_cells([base], [current])
+        return self._refusal(f"cell {current.id!r} of pad {key.id!r}", key, pad, cell_part(current.id), diff)
 
     def _refusal(self, subject: str, key: NotebookKey, pad: Pad, part: Part, diff: str | None) -> Conflict:
         return Conflict(
@@ -150,7 +152,7 @@ class Guard:
         """What to do after a refusal. Whoever is shown all that others did may repeat the change without reading again."""
         if diff is None or is_cut(diff):
             return "read it again before you change it"
-        self.sights.tell(self.basis.session, key, part, pad)
+        self.sights.note_refusal(self.basis.session, key, part, pad)
         return f"look at the diff; if your change is still right, repeat it with expect: {pad.version}"
 
 
@@ -161,9 +163,9 @@ def _details(pad: Pad, diff: str | None) -> JsonObject:
 
 def _changes_since(tx: Transaction, key: NotebookKey, pad: Pad, version: int) -> str | None:
     """What was changed after this version; None if the version is not kept."""
-    now = state_of(tx, key, pad)
+    current = state_of(tx, key, pad)
     try:
-        return brief_difference(Undo.state_at(tx, key, now, pad.version, version), now)
+        return brief_difference(Undo.state_at(tx, key, current, pad.version, version), current)
     except NotFound:
         return None
 

@@ -1,4 +1,4 @@
-"""What of which pad was shown to whom last. Kept in the memory of this process: what is forgotten counts as never shown."""
+"""Remembers what each caller was last shown of each pad, in the memory of this process: what is forgotten counts as never shown."""
 
 import threading
 from collections import OrderedDict
@@ -27,12 +27,12 @@ class Basis:
     """What a change goes by: who makes it, and the version of the pad that they say they saw."""
 
     session: str = ""
-    """The key of what was shown to them; nothing is remembered of callers without one."""
+    """Under this key it is remembered what the caller was shown; nothing is remembered of callers without one."""
     expect: Expect | None = None
 
 
 UNSEEN = Basis()
-"""Of a caller to whom nothing was shown: they change a pad as it is, and replace none as a whole."""
+"""For a caller to whom nothing was shown: they may change a pad as it is, but not replace one as a whole."""
 ANY = Basis(expect="any")
 
 
@@ -71,28 +71,28 @@ def name_of_cell(cell: Cell) -> str:
 
 
 class PadSights:
-    """Asked by the threads of the database, told by everybody."""
+    """The sights of all callers. The threads of the database read them while the event loop writes them, hence the lock."""
 
     def __init__(self, most: int = REMEMBERED) -> None:
         self._most = most
         self._lock = threading.Lock()
         self._sights: OrderedDict[tuple[str, NotebookKey, Part], PadSight] = OrderedDict()
-        self._told: OrderedDict[tuple[str, NotebookKey, Part], PadSight] = OrderedDict()
+        self._refusals: OrderedDict[tuple[str, NotebookKey, Part], PadSight] = OrderedDict()
 
     def of(self, session: str, key: NotebookKey, part: Part) -> PadSight | None:
         with self._lock:
             return self._sights.get((session, key, part))
 
-    def was_told(self, session: str, key: NotebookKey, part: Part, pad: Pad, version: int) -> bool:
+    def saw_refusal(self, session: str, key: NotebookKey, part: Part, pad: Pad, version: int) -> bool:
         """Whether a refusal showed what had become of this part, or of the whole pad, at this version."""
-        told = PadSight(version, name_of_pad(pad))
+        shown_diff = PadSight(version, name_of_pad(pad))
         with self._lock:
-            return told in (self._told.get((session, key, part)), self._told.get((session, key, WHOLE)))
+            return shown_diff in (self._refusals.get((session, key, part)), self._refusals.get((session, key, WHOLE)))
 
-    def tell(self, session: str, key: NotebookKey, part: Part, pad: Pad) -> None:
-        """Note that a refusal shows what has become of a part. It says nothing of what the caller makes of it."""
+    def note_refusal(self, session: str, key: NotebookKey, part: Part, pad: Pad) -> None:
+        """Note that a refusal showed the caller what has become of a part at this version of the pad."""
         if session:
-            self._remember(self._told, (session, key, part), PadSight(pad.version, name_of_pad(pad)))
+            self._remember(self._refusals, (session, key, part), PadSight(pad.version, name_of_pad(pad)))
 
     def note(self, session: str, key: NotebookKey, part: Part, sight: PadSight) -> None:
         if session:
@@ -128,7 +128,7 @@ class PadSights:
         for schema in schemas:
             self.note(session, key, schema_part(schema.id), PadSight(pad.version, name_of_schema(schema)))
 
-    def note_if_known(
+    def note_if_all_seen(
         self, session: str, key: NotebookKey, pad: Pad, cells: Sequence[Cell], schemas: Sequence[SharedSchema]
     ) -> None:
         """Note the pad if all of it has been shown as it is now. It may have taken several answers. `cells` are all it has."""
@@ -157,10 +157,10 @@ class PadSights:
         self.note_schemas(session, key, pad, schemas)
 
     def note_change(self, session: str, key: NotebookKey, pad: Pad) -> None:
-        """Note a change by the caller. Who knew the pad before it knows the pad after it, and all others knew nothing of it."""
-        before = self.of(session, key, WHOLE)
-        was_known = before is None or before == PadSight(pad.version - 1, name_of_pad(pad))
-        if was_known or self.was_told(session, key, WHOLE, pad, pad.version - 1):
+        """Note that the caller changed the pad: whoever knew it before, or was shown nothing of it, knows it after the change."""
+        sight = self.of(session, key, WHOLE)
+        knew_pad = sight is None or sight == PadSight(pad.version - 1, name_of_pad(pad))
+        if knew_pad or self.saw_refusal(session, key, WHOLE, pad, pad.version - 1):
             self.note_pad(session, key, pad)
 
     def knows(self, session: str, key: NotebookKey, pad: Pad) -> bool:

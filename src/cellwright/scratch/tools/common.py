@@ -157,8 +157,8 @@ def change_reply(result: WrittenPad, tokens: int = PAGE_TOKENS) -> PadWritten:
     A change of the whole pad shows all cells that fit into `tokens`; `cells_left_out` counts the others.
     """
     view, touched = result.view, result.touched
-    whole = touched is None or not (touched or result.deleted)
-    head = pad_json(view) if whole else pad_lines(view)
+    about_whole_pad = touched is None or not (touched or result.deleted)
+    head = pad_json(view) if about_whole_pad else pad_lines(view)
     cells = [structure(cell) if touched is None or cell.id in touched else outline(cell) for cell in view.cells]
     pad: PadOutline = {**head, "cells": fitting(cells, tokens)}
     if len(pad["cells"]) < view.pad.cell_count:

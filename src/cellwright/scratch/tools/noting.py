@@ -21,23 +21,23 @@ def note_page(sights: PadSights, call: Call, view: PadView, head: PadHead, page:
     session, key = call.session, NotebookKey(call.principal.id, view.pad.id)
     shown_ids = {text["cell_id"] for text in page}
     cut_ids = {text["cell_id"] for text in page if "content_uri" in text}
-    whole = [cell for cell in view.cells if cell.id in shown_ids - cut_ids]
-    sights.note_reading(session, key, view.pad, whole, [cell for cell in view.cells if cell.id in cut_ids])
+    whole_cells = [cell for cell in view.cells if cell.id in shown_ids - cut_ids]
+    sights.note_reading(session, key, view.pad, whole_cells, [cell for cell in view.cells if cell.id in cut_ids])
     metadata = head.get("metadata")
     if metadata is not None:
         schemas = [schema for schema in view.schemas if schema.name in metadata.get("schemas", {})]
         sights.note_about(session, key, view.pad)
         sights.note_schemas(session, key, view.pad, schemas)
         if len(view.cells) == view.pad.cell_count:
-            sights.note_if_known(session, key, view.pad, view.cells, view.schemas)
+            sights.note_if_all_seen(session, key, view.pad, view.cells, view.schemas)
 
 
 def note_previews(sights: PadSights, call: Call, view: PadView, cells: Sequence[Cell]) -> None:
     """Note cells of which the first characters were shown."""
     key = NotebookKey(call.principal.id, view.pad.id)
-    whole = [cell for cell in cells if len(cell.source) <= PREVIEW and cell.check.schema is None]
-    cut = [cell for cell in cells if len(cell.source) > PREVIEW or cell.check.schema is not None]
-    sights.note_reading(call.session, key, view.pad, whole, cut)
+    whole_cells = [cell for cell in cells if len(cell.source) <= PREVIEW and cell.check.schema is None]
+    cut_cells = [cell for cell in cells if len(cell.source) > PREVIEW or cell.check.schema is not None]
+    sights.note_reading(call.session, key, view.pad, whole_cells, cut_cells)
 
 
 def note_cells(sights: PadSights, call: Call, view: PadView) -> None:

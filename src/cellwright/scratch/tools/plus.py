@@ -25,8 +25,8 @@ async def scratch_insert_cell(
     pads: Pads, call: Call, scratch_id: PadId, index: int, cell: CellInput, expect: Expected = None
 ) -> PadWritten:
     """Insert a cell at a position; -1 appends."""
-    at, basis = None if index == -1 else index, basis_of(call, expect)
-    return change_reply(await pads.insert(call.principal.id, scratch_id, cell.draft(), at, basis))
+    position, basis = None if index == -1 else index, basis_of(call, expect)
+    return change_reply(await pads.insert(call.principal.id, scratch_id, cell.draft(), position, basis))
 
 
 async def scratch_delete_cell(
@@ -94,8 +94,8 @@ async def scratch_history(
     if restore is None and expect is not None:
         raise InvalidArgument("expect is for restore, which changes the pad", hint="leave it out, or give restore")
     if restore is not None:
-        written = await pads.restore(call.principal.id, scratch_id, restore, basis_of(call, expect))
-        return {"ok": True, "scratchpad": change_reply(written)["scratchpad"], "diff": written.diff}
+        outcome = await pads.restore(call.principal.id, scratch_id, restore, basis_of(call, expect))
+        return {"ok": True, "scratchpad": change_reply(outcome)["scratchpad"], "diff": outcome.diff}
     if diff is not None:
         return {"ok": True, "scratch_id": scratch_id, **await pads.change(call.principal.id, scratch_id, diff)}
     pad, changes = await pads.history(call.principal.id, scratch_id, limit)

@@ -321,9 +321,9 @@ async def scratch_upsert_schema(
     expect: Expected = None,
 ) -> SchemaChange:
     """Add or change a shared schema, by id or name; cells refer to it as scratchpad://schemas/NAME."""
-    written = await pads.put_schema(call.principal.id, scratch_id, schema, basis_of(call, expect))
-    record = schema_as_json(written.schema)
-    return {"ok": True, "schema": record, "version": written.pad.version, "diff": written.diff}
+    outcome = await pads.put_schema(call.principal.id, scratch_id, schema, basis_of(call, expect))
+    record = schema_as_json(outcome.schema)
+    return {"ok": True, "schema": record, "version": outcome.pad.version, "diff": outcome.diff}
 
 
 class NamespaceList(TypedDict):

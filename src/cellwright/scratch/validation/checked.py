@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from cellwright.scratch.validation.model import Diagnostic
 
@@ -12,6 +12,15 @@ Path = tuple[str | int, ...]
 Position = tuple[int, int]
 Locate = Callable[[Sequence[Path]], dict[Path, Position]]
 """From paths in the data to line and column, both from 1; paths without a place of their own are left out."""
+
+
+def is_object(data: object) -> TypeGuard[dict[str, Any]]:
+    """Whether this data is a JSON object, whose keys are texts."""
+    return isinstance(data, dict)
+
+
+def is_list(data: object) -> TypeGuard[list[Any]]:
+    return isinstance(data, list)
 
 
 def nowhere(_paths: Sequence[Path]) -> dict[Path, Position]:

@@ -8,9 +8,9 @@ it (`not`, `oneOf`, `if`, `contains` with a maximum, `unevaluated…`) it could 
 
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, cast
+from typing import Any
 
-from cellwright.scratch.validation.checked import Data
+from cellwright.scratch.validation.checked import Data, is_list, is_object
 from cellwright.scratch.validation.references import (
     ALONE,
     BY_NAME,
@@ -72,7 +72,7 @@ class _Doubts:
     """Which of these schemas lead to a missing part in any way. `parts` are schemas by their addresses."""
 
     def __init__(self, parts: Mapping[str, Data]) -> None:
-        self._parts = {address: cast("Json", part) for address, part in parts.items() if isinstance(part, dict)}
+        self._parts = {address: part for address, part in parts.items() if is_object(part)}
         self._schemas = {address: list(_schemas(part)) for address, part in self._parts.items()}
         self._plain = {address for address, schemas in self._schemas.items() if not _has_ids(schemas[1:])}
         """Addresses of parts in which every pointer starts at the top, because nothing inside has an id."""
@@ -125,10 +125,9 @@ class _Doubts:
         """Those of these keywords that lead to a missing part from this schema."""
         return {keyword for keyword, child in subschemas(schema) if keyword in keywords and id(child) in self._reaching}
 
-    def bounded(self, node: Data, draft: str | None, *, accept: bool) -> Data:
-        if not isinstance(node, dict):
-            return node
-        schema = cast("Json", node)
+    def bounded(self, schema: Data, draft: str | None, *, accept: bool) -> Data:
+        if not is_object(schema):
+            return schema
         draft = draft_of(schema) if "$schema" in schema else draft
         left_out, doubtful = self._reversible(schema), UNRESOLVED in schema
         if draft in ALONE and (doubtful or "$ref" in schema):
@@ -139,11 +138,10 @@ class _Doubts:
                 doubtful = True
             elif key in NOT_SCHEMAS:
                 bounded[key] = value
-            elif key in BY_NAME and isinstance(value, dict):
-                children = cast("Json", value)
-                bounded[key] = {name: self.bounded(child, draft, accept=accept) for name, child in children.items()}
-            elif isinstance(value, list):
-                bounded[key] = [self.bounded(child, draft, accept=accept) for child in cast("list[Any]", value)]
+            elif key in BY_NAME and is_object(value):
+                bounded[key] = {name: self.bounded(child, draft, accept=accept) for name, child in value.items()}
+            elif is_list(value):
+                bounded[key] = [self.bounded(child, draft, accept=accept) for child in value]
             else:
                 bounded[key] = self.bounded(value, draft, accept=accept)
         return {**bounded, "not": {}} if doubtful and not accept else bounded
@@ -165,11 +163,11 @@ def _schemas(part: Json) -> Iterator[Json]:
     pending: list[Any] = [part]
     while pending:
         node = pending.pop()
-        if isinstance(node, list):
-            pending += cast("list[Any]", node)
-        elif isinstance(node, dict):
-            yield cast("Json", node)
-            pending += [child for _, child in subschemas(cast("Json", node))]
+        if is_list(node):
+            pending += node
+        elif is_object(node):
+            yield node
+            pending += [child for _, child in subschemas(node)]
 
 
 def _has_ids(schemas: Iterable[Json]) -> bool:

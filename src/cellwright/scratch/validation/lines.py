@@ -10,10 +10,10 @@ class LineIndex:
 
     def __init__(self, text: str) -> None:
         self._starts = [0]
-        at = text.find("\n")
-        while at >= 0:
-            self._starts.append(at + 1)
-            at = text.find("\n", at + 1)
+        line_break = text.find("\n")
+        while line_break >= 0:
+            self._starts.append(line_break + 1)
+            line_break = text.find("\n", line_break + 1)
 
     def position(self, offset: int) -> Position:
         line = bisect_right(self._starts, offset)

@@ -89,10 +89,9 @@ def bounded(diagnostics: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
     """The first findings, errors before warnings, and a last one that says how many were left out."""
     if len(diagnostics) <= MAX_DIAGNOSTICS:
         return tuple(diagnostics)
-    errors = [diagnostic for diagnostic in diagnostics if diagnostic.severity == "error"]
-    others = [diagnostic for diagnostic in diagnostics if diagnostic.severity != "error"]
-    more = f"only the first {MAX_DIAGNOSTICS} findings are shown; there are more"
-    return (*[*errors, *others][:MAX_DIAGNOSTICS], Diagnostic("info", more, source="validator"))
+    errors_first = sorted(diagnostics, key=lambda diagnostic: diagnostic.severity != "error")
+    note = f"only the first {MAX_DIAGNOSTICS} findings are shown; there are more"
+    return (*errors_first[:MAX_DIAGNOSTICS], Diagnostic("info", note, source="validator"))
 
 
 def validation_from_json(data: dict[str, Any]) -> Validation:

@@ -6,10 +6,10 @@ be said about the data all the same.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
-from cellwright.scratch.validation.checked import Data
+from cellwright.scratch.validation.checked import Data, is_list, is_object
 
 SHARED = "scratchpad://schemas/"
 META_SCHEMAS = ("http://json-schema.org/draft-", "https://json-schema.org/draft/")
@@ -44,19 +44,19 @@ def too_deep(schema: object) -> bool:
         node, depth = pending.pop()
         if depth > DEEPEST:
             return True
-        if isinstance(node, dict):
-            pending += [(child, depth + 1) for child in cast("dict[str, object]", node).values()]
-        elif isinstance(node, list):
-            pending += [(child, depth + 1) for child in cast("list[object]", node)]
+        if is_object(node):
+            pending += [(child, depth + 1) for child in node.values()]
+        elif is_list(node):
+            pending += [(child, depth + 1) for child in node]
     return False
 
 
 def draft_of(schema: Data) -> str | None:
     """The draft that a schema names in its `$schema`, 2020-12 if it names none; None if the draft is unknown."""
-    named = cast("dict[str, Any]", schema).get("$schema", DRAFT_2020) if isinstance(schema, dict) else DRAFT_2020
-    if not isinstance(named, str) or not named.startswith(("http://", "https://")):
+    draft = schema.get("$schema", DRAFT_2020) if is_object(schema) else DRAFT_2020
+    if not isinstance(draft, str) or not draft.startswith(("http://", "https://")):
         return None
-    return _DRAFTS.get(named.removesuffix("#").partition("://")[2])
+    return _DRAFTS.get(draft.removesuffix("#").partition("://")[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +99,11 @@ def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for keyword, value in schema.items():
         if keyword in NOT_SCHEMAS:
             continue
-        if isinstance(value, dict):
-            mapping = cast("dict[str, Any]", value)
-            for child in mapping.values() if keyword in BY_NAME else (mapping,):
+        if is_object(value):
+            for child in value.values() if keyword in BY_NAME else (value,):
                 yield keyword, child
-        elif isinstance(value, list):
-            for child in cast("list[Any]", value):
+        elif is_list(value):
+            for child in value:
                 yield keyword, child
 
 
@@ -144,19 +143,18 @@ def _names(root: Data, base: str) -> _Names:
         node, base, depth = pending.pop()
         if depth > DEEPEST:
             raise SchemaTooDeep
-        if isinstance(node, list):
-            pending += [(child, base, depth + 1) for child in cast("list[Any]", node)]
-        if not isinstance(node, dict):
+        if is_list(node):
+            pending += [(child, base, depth + 1) for child in node]
+        if not is_object(node):
             continue
-        schema = cast("dict[str, Any]", node)
-        base = names.base(schema, base)
-        names.schemas.add(id(schema))
+        base = names.base(node, base)
+        names.schemas.add(id(node))
         names.ids.add(base)
-        names.anchors |= {anchor for key in ANCHORS if isinstance(anchor := schema.get(key), str)}
+        names.anchors |= {anchor for key in ANCHORS if isinstance(anchor := node.get(key), str)}
         # Before draft 2019-09 an id that begins with # was an anchor.
-        if isinstance(schema_id := schema.get(names.id_keyword), str) and schema_id.startswith("#"):
+        if isinstance(schema_id := node.get(names.id_keyword), str) and schema_id.startswith("#"):
             names.anchors.add(schema_id[1:])
-        pending += [(child, base, depth + 1) for _, child in subschemas(schema)]
+        pending += [(child, base, depth + 1) for _, child in subschemas(node)]
     return names
 
 
@@ -165,10 +163,10 @@ def at_pointer(root: Data, pointer: str) -> tuple[Data] | None:
     node = root
     for raw in pointer.split("/")[1:]:
         step = unquote(raw).replace("~1", "/").replace("~0", "~")
-        if isinstance(node, dict) and step in node:
-            node = cast("dict[str, Any]", node)[step]
-        elif isinstance(node, list) and step.isdecimal() and int(step) < len(cast("list[Any]", node)):
-            node = cast("list[Any]", node)[int(step)]
+        if is_object(node) and step in node:
+            node = node[step]
+        elif is_list(node) and step.isdecimal() and int(step) < len(node):
+            node = node[int(step)]
         else:
             return None
     return (node,)
@@ -210,12 +208,11 @@ class _Rewriter:
     def copied(self) -> Data:
         return self.copy(self.root, self.base, self.root)
 
-    def copy(self, node: Data, base: str, resource: Data) -> Data:
-        if isinstance(node, list):
-            return [self.copy(child, base, resource) for child in cast("list[Any]", node)]
-        if not isinstance(node, dict):
-            return node
-        schema = cast("dict[str, Any]", node)
+    def copy(self, schema: Data, base: str, resource: Data) -> Data:
+        if is_list(schema):
+            return [self.copy(child, base, resource) for child in schema]
+        if not is_object(schema):
+            return schema
         if "$schema" in schema and draft_of(schema) != self.names.draft:
             self.foreign.append(str(schema["$schema"]))
             return {UNRESOLVED: True, **{key: schema[key] for key in (self.names.id_keyword,) if key in schema}}
@@ -232,9 +229,8 @@ class _Rewriter:
                     copied[key] = target
             elif key == "$schema":
                 copied[key] = self.names.draft
-            elif key in BY_NAME and isinstance(value, dict):
-                children = cast("dict[str, Any]", value)
-                copied[key] = {name: self.copy(child, own_base, resource) for name, child in children.items()}
+            elif key in BY_NAME and is_object(value):
+                copied[key] = {name: self.copy(child, own_base, resource) for name, child in value.items()}
             else:
                 copied[key] = value if key in NOT_SCHEMAS else self.copy(value, own_base, resource)
         return copied
@@ -289,7 +285,7 @@ def prepare(schema: Data, shared: Mapping[str, Any], key: str | None = None) -> 
 
 
 def _own_id(schema: Data) -> str:
-    if not isinstance(schema, dict):
+    if not is_object(schema):
         return ""
-    schema_id = cast("dict[str, Any]", schema).get("id" if draft_of(schema) == DRAFT_4 else "$id")
+    schema_id = schema.get("id" if draft_of(schema) == DRAFT_4 else "$id")
     return schema_id if isinstance(schema_id, str) else ""

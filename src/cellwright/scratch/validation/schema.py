@@ -4,12 +4,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind
 
-from cellwright.scratch.validation.checked import Data, Document, Path, path_text
+from cellwright.scratch.validation.checked import Data, Document, Path, is_object, path_text
 from cellwright.scratch.validation.doubts import against, in_favour
 from cellwright.scratch.validation.model import INLINE_SCHEMA, MAX_DIAGNOSTICS, Diagnostic, shortened
 from cellwright.scratch.validation.references import (
@@ -51,7 +51,7 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class _Chosen:
+class _NamedSchema:
     name: str
     schema: Data
     key: str | None = None
@@ -81,16 +81,16 @@ def _refuse_to_fetch(uri: str) -> Data:
 def apply(schema: object, shared: Mapping[str, Any], documents: Sequence[Document]) -> Applied:
     """Check documents against a schema, a reference to a shared one, or the text of one."""
     try:
-        chosen = _choose(schema, shared)
-        prepared, findings = _prepared(chosen.schema, shared, chosen.key)
+        named_schema = _find_schema(schema, shared)
+        prepared, findings = _prepared(named_schema.schema, shared, named_schema.key)
     except _Unusable as unusable:
         return Applied(diagnostics=unusable.findings, undecided=True)
-    references = tuple(dict.fromkeys((*chosen.reached, *prepared.reached)))
+    references = tuple(dict.fromkeys((*named_schema.reached, *prepared.reached)))
     try:
         violations, undecided = _check_documents(prepared, documents)
     except _Unusable as unusable:
         return Applied(references=references, diagnostics=(*findings, *unusable.findings), undecided=True)
-    return Applied(chosen.name, references, (*findings, *violations), undecided)
+    return Applied(named_schema.name, references, (*findings, *violations), undecided)
 
 
 def _check_documents(prepared: Prepared, documents: Sequence[Document]) -> tuple[list[Diagnostic], bool]:
@@ -112,7 +112,7 @@ def check_schema(schema: object, shared: Mapping[str, Any]) -> tuple[Diagnostic,
     if not isinstance(schema, dict | bool):
         return (Diagnostic("error", "a JSON Schema is an object, true or false", path="$", source=SOURCE),)
     if draft_of(schema) is None:
-        return (_unknown_draft(cast("dict[str, Any]", schema)),)
+        return (_unknown_draft(schema),)
     try:
         prepared, findings = _prepared(schema, shared)
         _compiled(prepared if prepared.is_whole else in_favour(prepared))
@@ -121,38 +121,33 @@ def check_schema(schema: object, shared: Mapping[str, Any]) -> tuple[Diagnostic,
     return findings
 
 
-def _choose(schema: object, shared: Mapping[str, Any]) -> _Chosen:
+def _find_schema(schema: object, shared: Mapping[str, Any]) -> _NamedSchema:
     if isinstance(schema, str):
-        return _from_text(schema, shared)
-    if isinstance(schema, dict):
-        keywords = cast("dict[str, Any]", schema)
-        reference = keywords.get("$ref")
-        # A reference with nothing beside it is the shared schema itself, and the result has its name.
-        if isinstance(reference, str) and len(keywords) == 1 and reference.startswith(SHARED) and "#" not in reference:
-            return _shared(reference, shared)
-    if isinstance(schema, dict | bool):
-        return _Chosen(INLINE_SCHEMA, cast("Any", schema))
-    raise _Unusable(_warning("a JSON Schema is an object, true or false; it was not applied"))
-
-
-def _from_text(text: str, shared: Mapping[str, Any]) -> _Chosen:
-    if text.startswith(SHARED) or text in shared:
-        return _shared(text, shared)
-    if text.lstrip().startswith("{"):
+        if schema.startswith(SHARED) or schema in shared:
+            return _shared(schema, shared)
+        if not schema.lstrip().startswith("{"):
+            raise _Unusable(_unresolved(schema, shared))
         try:
-            return _Chosen(INLINE_SCHEMA, json.loads(text))
+            return _NamedSchema(INLINE_SCHEMA, json.loads(schema))
         except (ValueError, RecursionError) as error:
             raise _Unusable(_warning(f"the schema's text is not JSON: {error}; it was not applied")) from None
-    raise _Unusable(_unresolved(text, shared))
+    if is_object(schema):
+        reference = schema.get("$ref")
+        # A reference with nothing beside it is the shared schema itself, and the result has its name.
+        if isinstance(reference, str) and len(schema) == 1 and reference.startswith(SHARED) and "#" not in reference:
+            return _shared(reference, shared)
+    elif not isinstance(schema, bool):
+        raise _Unusable(_warning("a JSON Schema is an object, true or false; it was not applied"))
+    return _NamedSchema(INLINE_SCHEMA, schema)
 
 
-def _shared(reference: str, shared: Mapping[str, Any]) -> _Chosen:
+def _shared(reference: str, shared: Mapping[str, Any]) -> _NamedSchema:
     key = shared_key(reference) or reference
     if "#" in reference:
-        return _Chosen(key, {"$ref": reference})
+        return _NamedSchema(key, {"$ref": reference})
     if key not in shared:
         raise _Unusable(_unresolved(reference, shared))
-    return _Chosen(key, shared[key], key)
+    return _NamedSchema(key, shared[key], key)
 
 
 def _unresolved(reference: str, shared: Mapping[str, Any]) -> Diagnostic:
@@ -177,7 +172,12 @@ def _prepared(
         raise _Unusable(_warning("the schema is nested too deeply; it was not applied")) from None
     findings = [_unresolved(reference, shared) for reference in prepared.unresolved]
     findings += [_unknown_draft(shared[name], f" of the shared schema {name!r}") for name in prepared.unknown_drafts]
-    findings += [_foreign(draft) for draft in prepared.foreign]
+    findings += [
+        _warning(
+            f"a part of the schema has a $schema of its own, {draft!r}: it was not applied; put it among the shared schemas and refer to it"
+        )
+        for draft in prepared.foreign
+    ]
     broken = [finding for part in (prepared.root, *prepared.resources.values()) for finding in _meta_violations(part)]
     if broken:
         raise _Unusable(*findings, *broken[:MAX_DIAGNOSTICS])
@@ -187,12 +187,6 @@ def _prepared(
 def _unknown_draft(schema: Data, whose: str = "") -> Diagnostic:
     drafts = "draft-04, -06, -07, 2019-09, 2020-12"
     return _warning(f"unknown $schema {schema['$schema']!r}{whose}: it was not applied; known are {drafts}")
-
-
-def _foreign(draft: str) -> Diagnostic:
-    return _warning(
-        f"a part of the schema has a $schema of its own, {draft!r}: it was not applied; put it among the shared schemas and refer to it"
-    )
 
 
 @cache

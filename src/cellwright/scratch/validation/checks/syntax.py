@@ -57,9 +57,14 @@ def _findings(content: bytes, grammar: Grammar) -> list[Diagnostic]:
     source = _Source(content, grammar)
     error_nodes = list(islice(_error_nodes(root), MAX_DIAGNOSTICS))
     if grammar.brackets and _brackets_are_clear(content, grammar):
-        unpaired = [source.finding(node, _unpaired_message(node), "error") for node in _unpaired(root)]
-        if unpaired:
-            return [*unpaired[:MAX_DIAGNOSTICS], *(source.finding(node) for node in error_nodes)]
+        findings = [
+            source.finding(
+                node, f"{node.type!r} {'closes nothing' if node.type in OPENING else 'is never closed'}", "error"
+            )
+            for node in _unpaired(root)
+        ]
+        if findings:
+            return [*findings[:MAX_DIAGNOSTICS], *(source.finding(node) for node in error_nodes)]
     if len(error_nodes) == 1 and root.type != "ERROR" and _is_missing_end(error_nodes[0], content, grammar):
         return [source.finding(error_nodes[0], severity="error")]
     return [source.finding(node) for node in error_nodes]
@@ -100,10 +105,6 @@ def _tokens(root: Node) -> Iterator[Node]:
             pending.extend(reversed(node.children))
         elif not node.is_named and not node.is_missing:
             yield node
-
-
-def _unpaired_message(node: Node) -> str:
-    return f"{node.type!r} closes nothing" if node.type in OPENING else f"{node.type!r} is never closed"
 
 
 def _error_nodes(root: Node) -> Iterator[Node]:

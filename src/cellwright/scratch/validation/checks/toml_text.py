@@ -3,9 +3,8 @@
 import datetime as dt
 import re
 import tomllib
-from typing import Any, cast
 
-from cellwright.scratch.validation.checked import Checked, Data, Document
+from cellwright.scratch.validation.checked import Checked, Data, Document, is_list, is_object
 from cellwright.scratch.validation.languages import Language
 from cellwright.scratch.validation.lines import LineIndex
 from cellwright.scratch.validation.model import Diagnostic, shortened
@@ -34,10 +33,10 @@ def _syntax_error(text: str, message: str) -> Diagnostic:
 
 def _plain(value: Data) -> Data:
     """The data with dates and times as text, because JSON Schema does not know them."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in cast("list[Any]", value)]
+    if is_object(value):
+        return {key: _plain(item) for key, item in value.items()}
+    if is_list(value):
+        return [_plain(item) for item in value]
     if isinstance(value, dt.date | dt.time):
         return value.isoformat()
     return value

@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from cellwright.jupyter.kernels import ran as module
+from cellwright.jupyter import ran as module
 from cellwright.jupyter.kernels.channel import Message
-from cellwright.jupyter.kernels.ran import KernelRuns, RunEnd
+from cellwright.jupyter.ran import KernelRuns, RunEnd
 from jupyter_support import JupyterServer
 from kernel_support import KernelOnServer, kernel_on, until
 from requirements import requirement
