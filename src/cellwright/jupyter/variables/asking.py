@@ -6,8 +6,6 @@ count. It does not mind what the notebook calls `print`, `type` or `get_ipython`
 
 import ast
 import asyncio
-import json
-from collections.abc import Mapping
 
 from cellwright.core.errors import DeadlineExceeded, Unavailable
 from cellwright.jupyter.kernels.connection import KernelConnection
@@ -15,11 +13,10 @@ from cellwright.jupyter.kernels.connection import KernelConnection
 LONGEST_ANSWER = 20_000_000
 
 
-async def ask(kernel: KernelConnection, program: str, request: Mapping[str, object], seconds: float) -> str:
-    """The text that the program's `answer` gives for the request. Raises DeadlineExceeded if the kernel takes longer."""
-    namespace = f'{{"builtins": __import__("builtins"), "request": {json.dumps(request)!r}, "__name__": "cellwright_probe"}}'
-    code = f"{program}\nimport json\nreply = answer(json.loads(request))\n"
-    expression = f'(lambda space: (space["builtins"].exec({code!r}, space), space["reply"])[1])({namespace})'
+async def ask(kernel: KernelConnection, program: str, seconds: float) -> str:
+    """The text that the program assigns to `reply`. Raises DeadlineExceeded if the kernel takes longer than `seconds`."""
+    namespace = '{"builtins": __import__("builtins"), "__name__": "cellwright_probe"}'
+    expression = f'(lambda space: (space["builtins"].exec({program!r}, space), space["reply"])[1])({namespace})'
     try:
         async with asyncio.timeout(seconds):
             reply = await kernel.execute("", silent=True, user_expressions={"answer": expression})

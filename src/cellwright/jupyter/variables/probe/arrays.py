@@ -10,6 +10,7 @@ from cellwright.jupyter.variables.probe.texts import line
 
 SAMPLE = 1_000_000
 SHOWN_ELEMENTS = 10
+SHOWN_LEVELS = 3
 
 
 def array_detail(value: Any, budget: Budget) -> dict[str, Any]:
@@ -78,6 +79,17 @@ def first_elements(array: Any) -> list[str]:
     elements = [array.flat[position] for position in range(min(SHOWN_ELEMENTS, array.size))]
     # A record's own text would ask the objects in it for theirs.
     return [line(element.item() if array.dtype.names else element, 60) for element in elements]
+
+
+def array_text(array: Any, level: int = 0) -> str:
+    """The beginning of a plain numpy array, with its nesting."""
+    if not array.ndim:
+        return line(array[()], 40) if not array.dtype.names else line(array.item(), 40)
+    if level >= SHOWN_LEVELS:
+        return "[…]"
+    texts = [array_text(array[place, ...], level + 1) for place in range(min(SHOWN_ELEMENTS >> level, array.shape[0]))]
+    more = ["…"] if array.shape[0] > len(texts) else []
+    return f"[{', '.join(texts + more)}]"
 
 
 def present(sample: Any) -> Any:

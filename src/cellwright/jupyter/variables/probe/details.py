@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from cellwright.jupyter.variables.probe.arrays import array_detail
+from cellwright.jupyter.variables.probe.arrays import array_detail, array_text
 from cellwright.jupyter.variables.probe.kinds import (
     Budget,
     attributes_of,
     cut,
     fields_of,
+    full_name,
     instance_names,
     is_a,
     known_as,
@@ -18,8 +19,8 @@ from cellwright.jupyter.variables.probe.kinds import (
     type_name,
 )
 from cellwright.jupyter.variables.probe.pictures import picture_of
-from cellwright.jupyter.variables.probe.shapes import array_head
-from cellwright.jupyter.variables.probe.tables import is_lazy, series_detail, series_of, table_detail, table_of
+from cellwright.jupyter.variables.probe.shapes import array_head, plain_array
+from cellwright.jupyter.variables.probe.tables import first_cells, is_lazy, series_detail, series_of, table_detail, table_of
 from cellwright.jupyter.variables.probe.texts import (
     has_own_text,
     items_of,
@@ -33,26 +34,29 @@ ITEMS = (20, 8, 4)
 """How many items are shown of a container, by how deep it is; deeper ones are a line."""
 ATTRIBUTES = (30, 10, 5)
 LONG_STRING = 2_000
-LONG_LINE = 160
+LONG_LINE = 260
 
 
 def row_of(value: Any) -> dict[str, Any]:
-    """One short row: type, size, and a line of the value."""
-    row: dict[str, Any] = {"type": type_name(type(value))}
+    """One short row: type, size, and the beginning of the value."""
+    row: dict[str, Any] = {"type": full_name(type(value))}
     table = table_of(value)
     if table is not None:
         names = [label(table.labels[position]) for position in range(min(8, table.columns))]
         more = ", …" if table.columns > len(names) else ""
-        return {**row, "shape": [table.rows, table.columns], "value": cut(f"columns {', '.join(names)}{more}")}
+        text = cut(f"columns {', '.join(names)}{more}", LONG_LINE)
+        return {**row, "shape": str((table.rows, table.columns)), "length": table.rows, "value": text}
     head = array_head(value)
     if head is not None:
-        return {**row, **head}
+        array = plain_array(value)
+        length = {"length": array.shape[0]} if array is not None and array.ndim else {}
+        text = object_line(value) if array is None else cut(array_text(array), LONG_LINE)
+        return {**row, **head, **length, "value": text}
     column = series_of(value)
     if column is not None:
-        return {**row, "length": column.length, "dtype": column.dtype}
-    row.update(size_of(value))
-    row["value"] = line(value, LONG_LINE)
-    return row
+        shape = {"shape": str((column.length,)), "dtype": column.dtype, "length": column.length}
+        return {**row, **shape, "value": cut(f"[{', '.join(first_cells(column))}]", LONG_LINE)}
+    return {**row, **size_of(value), "value": line(value, LONG_LINE)}
 
 
 def size_of(value: Any) -> dict[str, int]:
@@ -64,8 +68,8 @@ def size_of(value: Any) -> dict[str, int]:
 
 
 def detail_of(value: Any, budget: Budget) -> dict[str, Any]:
-    """All that is told of one value."""
-    detail: dict[str, Any] = {"type": type_name(type(value))}
+    """All that is told of one value: its row, and what is in it."""
+    detail = row_of(value)
     picture = picture_of(value, budget)
     if picture is not None:
         return {**detail, **picture}
@@ -79,7 +83,7 @@ def detail_of(value: Any, budget: Budget) -> dict[str, Any]:
     column = series_of(value)
     if column is not None:
         return {**detail, **series_detail(column, budget)}
-    return {**detail, **size_of(value), **parts(value, budget, 0, ())}
+    return {**detail, **parts(value, budget, 0, ())}
 
 
 def parts(value: Any, budget: Budget, level: int, inside: tuple[int, ...]) -> dict[str, Any]:
@@ -154,7 +158,7 @@ def part(value: Any, budget: Budget, level: int, inside: tuple[int, ...]) -> Any
     deep = level < len(ITEMS) and (items_of(value) is not None or attributes_of(value))
     if not deep or scalar_text(value) is not None or is_small(value):
         return line(value, LONG_LINE)
-    return {"type": type_name(type(value)), **size_of(value), **parts(value, budget, level, inside)}
+    return {"type": full_name(type(value)), **size_of(value), **parts(value, budget, level, inside)}
 
 
 def is_small(value: Any) -> bool:

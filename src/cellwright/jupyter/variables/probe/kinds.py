@@ -91,6 +91,11 @@ def type_name(kind: type) -> str:
     return "{}.{}".format(module.partition(".")[0] if library_of(kind) else module[:200], name)
 
 
+def full_name(kind: type) -> str:
+    """The name with the whole module, `builtins` too."""
+    return cut(f"{module_of(kind)}.{qualified_name(kind)}")
+
+
 def instance_names(value: Any) -> dict[str, Any] | None:
     """The value's own `__dict__`, even where its class defines another one; None if it has none."""
     for kind in bases_of(type(value)):

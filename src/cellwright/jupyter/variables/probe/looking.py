@@ -9,7 +9,7 @@ import types
 from typing import Any
 
 from cellwright.jupyter.variables.probe.details import detail_of, row_of
-from cellwright.jupyter.variables.probe.kinds import Budget, is_a, module_names, type_name
+from cellwright.jupyter.variables.probe.kinds import Budget, full_name, is_a, module_names, type_name
 from cellwright.jupyter.variables.probe.walking import NotThere, walk
 
 FAILURES = (
@@ -60,7 +60,7 @@ def look(request: dict[str, Any]) -> dict[str, Any]:
                 "names": missing.names,
             }
         except failures() as error:
-            variables[wanted["name"]] = {"failed": type_name(type(error))}
+            variables[wanted["name"]] = {"value": f"looking at it failed: {type_name(type(error))}"}
     return {"variables": variables, "late": budget.late}
 
 
@@ -91,7 +91,7 @@ def all_rows(space: dict[str, Any], hidden: dict[str, Any], most: int, budget: B
         try:
             variables[name] = row_of(space[name])
         except failures() as error:
-            variables[name] = {"type": type_name(type(space[name])), "failed": type_name(type(error))}
+            variables[name] = {"type": full_name(type(space[name])), "value": f"looking at it failed: {type_name(type(error))}"}
     return {"variables": variables, "more": len(names) - len(variables), "late": budget.late}
 
 

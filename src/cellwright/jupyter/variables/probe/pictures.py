@@ -113,7 +113,7 @@ def image_detail(image: Any) -> dict[str, Any] | None:
     if kind is None or not any(base is kind for base in type.__dict__["__mro__"].__get__(type(image))):
         return None
     width, height = image.size
-    detail: dict[str, Any] = {"shape": [int(width), int(height)], "dtype": cut(str(image.mode), 20)}
+    detail: dict[str, Any] = {"size": f"{int(width)} x {int(height)}", "mode": cut(str(image.mode), 20)}
     names = instance_names(image) or {}
     if names.get("tile") or names.get("_im") is None:
         # To read it would change it: the file is read once, and closed.

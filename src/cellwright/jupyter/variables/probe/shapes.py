@@ -31,11 +31,11 @@ def array_head(value: Any) -> dict[str, Any] | None:
     """Shape and type of an array or tensor; None for all else."""
     array = plain_array(value)
     if array is not None:
-        return {"shape": list(array.shape), "dtype": cut(str(array.dtype))}
+        return {"shape": str(array.shape), "dtype": cut(str(array.dtype))}
     if is_tensor(value):
-        return {"shape": list(value.shape), "dtype": cut(str(value.dtype), 40), "device": cut(str(value.device), 40)}
+        return {"shape": str(tuple(value.shape)), "dtype": cut(str(value.dtype), 40), "device": cut(str(value.device), 40)}
     if known_as(value) in SHAPE_ONLY:
-        return {"shape": [int(side) for side in value.shape], "dtype": cut(str(value.dtype), 80)}
+        return {"shape": str(tuple(int(side) for side in value.shape)), "dtype": cut(str(value.dtype), 80)}
     return None
 
 
@@ -43,4 +43,4 @@ def shape_line(value: Any) -> str:
     head = array_head(value)
     if head is not None:
         return f"{head['dtype']} {head['shape']}"
-    return str(list(value.shape)) if known_as(value) in SHAPED else ""
+    return str(tuple(value.shape)) if known_as(value) in SHAPED else ""

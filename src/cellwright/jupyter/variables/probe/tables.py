@@ -21,6 +21,7 @@ from cellwright.jupyter.variables.probe.texts import label, line
 
 SHOWN_COLUMNS = 50
 SHOWN_ROWS = 5
+SHOWN_CELLS = 10
 LOOKED_AT_OBJECTS = 10_000
 CELL_CHARACTERS = 60
 LISTED = 6
@@ -187,7 +188,7 @@ def index_text(index: Any) -> str:
 
 
 def table_detail(table: Table, budget: Budget) -> dict[str, Any]:
-    detail: dict[str, Any] = {"shape": [table.rows, table.columns]}
+    detail: dict[str, Any] = {"shape": str((table.rows, table.columns))}
     if table.index:
         detail["index"] = table.index
     columns: list[dict[str, Any]] = []
@@ -221,6 +222,11 @@ def series_detail(column: Any, budget: Budget) -> dict[str, Any]:
         detail["index"] = index_text(column.series.index)
     if not budget.late:
         detail.update(column.ranges())
-    if column_is_shown(column):
-        detail["elements"] = [line(column.cell(row), CELL_CHARACTERS) for row in range(min(10, column.length))]
+    detail["elements"] = first_cells(column)
     return detail
+
+
+def first_cells(column: Any) -> list[str]:
+    if not column_is_shown(column):
+        return []
+    return [line(column.cell(row), CELL_CHARACTERS) for row in range(min(SHOWN_CELLS, column.length))]
