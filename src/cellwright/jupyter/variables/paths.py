@@ -1,4 +1,4 @@
-"""Names of variables, and paths into what they hold, as a caller writes them: `config["db"]`, `model.layers[0]`. Read as syntax, never run."""
+"""Names of variables and paths into what they hold, as in `config["db"]` or `model.layers[0]`: read as syntax, never run."""
 
 import ast
 from dataclasses import dataclass

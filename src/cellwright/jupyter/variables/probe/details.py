@@ -20,7 +20,14 @@ from cellwright.jupyter.variables.probe.kinds import (
 )
 from cellwright.jupyter.variables.probe.pictures import picture_of
 from cellwright.jupyter.variables.probe.shapes import array_head, plain_array
-from cellwright.jupyter.variables.probe.tables import first_cells, is_lazy, series_detail, series_of, table_detail, table_of
+from cellwright.jupyter.variables.probe.tables import (
+    first_cells,
+    is_lazy,
+    series_detail,
+    series_of,
+    table_detail,
+    table_of,
+)
 from cellwright.jupyter.variables.probe.texts import (
     has_own_text,
     items_of,
@@ -56,7 +63,14 @@ def row_of(value: Any) -> dict[str, Any]:
     if column is not None:
         shape = {"shape": str((column.length,)), "dtype": column.dtype, "length": column.length}
         return {**row, **shape, "value": cut(f"[{', '.join(first_cells(column))}]", LONG_LINE)}
+    if is_numpy_scalar(value):
+        row.update({"shape": "()", "dtype": cut(str(value.dtype))})
     return {**row, **size_of(value), "value": line(value, LONG_LINE)}
+
+
+def is_numpy_scalar(value: Any) -> bool:
+    generic = module_names("numpy").get("generic")
+    return generic is not None and is_a(value, generic) and library_of(type(value)) == "numpy"
 
 
 def size_of(value: Any) -> dict[str, int]:
@@ -135,11 +149,13 @@ def items_detail(value: Any, contents: Any, budget: Budget, level: int, inside: 
 def distinct(name: str, names: dict[str, Any]) -> str:
     """The number 1 and the text "1" are different keys, which look the same here."""
     while name in names:
-        name += "′"
+        name += "*"
     return name
 
 
-def attributes_detail(attributes: dict[str, Any], budget: Budget, level: int, inside: tuple[int, ...]) -> dict[str, Any]:
+def attributes_detail(
+    attributes: dict[str, Any], budget: Budget, level: int, inside: tuple[int, ...]
+) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for name, content in attributes.items():
         if len(shown) >= ATTRIBUTES[level] or not budget.take():

@@ -15,12 +15,13 @@ _MISSING = object()
 
 
 class Budget:
-    """What may still be spent: time, and parts of the answer."""
+    """What may still be spent: time, parts of the answer, and pictures."""
 
-    def __init__(self, deadline: float, clock: Any, parts: int) -> None:
+    def __init__(self, deadline: float, clock: Any, parts: int, pictures: int) -> None:
         self.deadline = deadline
         self.clock = clock
         self.parts = parts
+        self.pictures = pictures
 
     @property
     def late(self) -> bool:

@@ -46,7 +46,7 @@ def failures() -> tuple[Any, ...]:
 def look(request: dict[str, Any]) -> dict[str, Any]:
     """Rows of all variables, or details of those that the request names, each as it is told or why it cannot be."""
     space, hidden = namespaces()
-    budget = Budget(time.monotonic() + request["seconds"], time.monotonic, request["parts"])
+    budget = Budget(time.monotonic() + request["seconds"], time.monotonic, request["parts"], request["pictures"])
     if not request["names"]:
         return all_rows(space, hidden, request["most"], budget)
     variables: dict[str, Any] = {}
@@ -91,7 +91,10 @@ def all_rows(space: dict[str, Any], hidden: dict[str, Any], most: int, budget: B
         try:
             variables[name] = row_of(space[name])
         except failures() as error:
-            variables[name] = {"type": full_name(type(space[name])), "value": f"looking at it failed: {type_name(type(error))}"}
+            variables[name] = {
+                "type": full_name(type(space[name])),
+                "value": f"looking at it failed: {type_name(type(error))}",
+            }
     return {"variables": variables, "more": len(names) - len(variables), "late": budget.late}
 
 

@@ -35,11 +35,9 @@ def picture_of(value: Any, budget: Budget) -> dict[str, Any] | None:
     try:
         if library == "matplotlib" and name in ("Figure", "Axes"):
             figure = value if name == "Figure" else value.get_figure()
-            if budget.late:
-                raise CannotDraw("there was no time")
-            return {"png": encoded(figure_png(figure))}
+            return {"png": encoded(figure_png(figure, budget))}
         if library == "PIL":
-            return image_detail(value)
+            return image_detail(value, budget)
     except CannotDraw as reason:
         return {"note": f"no picture: {reason}"}
     return None
@@ -49,7 +47,14 @@ def encoded(data: bytes) -> str:
     return binascii.b2a_base64(data, newline=False).decode("ascii")
 
 
-def figure_png(figure: Any) -> bytes:
+def take_turn(budget: Budget) -> None:
+    budget.pictures -= 1
+    if budget.late or budget.pictures < 0:
+        raise CannotDraw("there was no time for so many")
+
+
+def figure_png(figure: Any, budget: Budget) -> bytes:
+    take_turn(budget)
     if known_as(figure) != ("matplotlib", "Figure"):
         raise CannotDraw("the figure's class is not matplotlib's own")
     canvas = figure.canvas
@@ -62,7 +67,7 @@ def figure_png(figure: Any) -> bytes:
     dpi = min(float(figure.dpi), LONGEST_SIDE / max(width, height, 0.01))
     try:
         # Those who asked to be told when the figure is drawn are not told of this.
-        with figure._canvas_callbacks.blocked():
+        with figure._canvas_callbacks.blocked():  # noqa: SLF001 - matplotlib has no other way
             canvas.print_figure(buffer, dpi=dpi, format="png", bbox_inches=None)
     finally:
         # What is not yet drawn where people see it is still to be drawn there.
@@ -97,7 +102,9 @@ def refuse_code(names: dict[str, Any]) -> None:
             if type(part) is bool or part is None:
                 continue
             if library_of(type(part)) not in DRAWN or type_name(type(part)).endswith(CODE_FORMATTERS):
-                raise CannotDraw(f"drawing it would run {type_name(type(part))} of an axis, which is code of the notebook")
+                raise CannotDraw(
+                    f"drawing it would run {type_name(type(part))} of an axis, which is code of the notebook"
+                )
     if names.get("_agg_filter") is not None:
         raise CannotDraw("drawing it would run a filter, which is code of the notebook")
 
@@ -108,7 +115,7 @@ def points_in(names: dict[str, Any]) -> int:
     return sum(int(content.size) for content in names.values() if array is not None and type(content) is array)
 
 
-def image_detail(image: Any) -> dict[str, Any] | None:
+def image_detail(image: Any, budget: Budget) -> dict[str, Any] | None:
     kind = module_names("PIL.Image").get("Image")
     if kind is None or not any(base is kind for base in type.__dict__["__mro__"].__get__(type(image))):
         return None
@@ -120,6 +127,7 @@ def image_detail(image: Any) -> dict[str, Any] | None:
         return {**detail, "note": "no picture: its file is not read yet"}
     if width * height > MOST_PIXELS or not width * height:
         return {**detail, "note": "no picture: it has too many pixels, or none"}
+    take_turn(budget)
     small = kind.copy(image)
     if max(width, height) > LONGEST_SIDE:
         share = LONGEST_SIDE / max(width, height)

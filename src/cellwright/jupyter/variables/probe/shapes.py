@@ -33,7 +33,11 @@ def array_head(value: Any) -> dict[str, Any] | None:
     if array is not None:
         return {"shape": str(array.shape), "dtype": cut(str(array.dtype))}
     if is_tensor(value):
-        return {"shape": str(tuple(value.shape)), "dtype": cut(str(value.dtype), 40), "device": cut(str(value.device), 40)}
+        return {
+            "shape": str(tuple(value.shape)),
+            "dtype": cut(str(value.dtype), 40),
+            "device": cut(str(value.device), 40),
+        }
     if known_as(value) in SHAPE_ONLY:
         return {"shape": str(tuple(int(side) for side in value.shape)), "dtype": cut(str(value.dtype), 80)}
     return None

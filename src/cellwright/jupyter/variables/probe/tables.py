@@ -120,7 +120,9 @@ def arrow_numbers(chunk: Any, dtype: str) -> Any:
     if not chunk.null_count or not dtype.startswith(("int", "uint")):
         return chunk.to_numpy(zero_copy_only=False)
     numpy: Any = module_names("numpy")
-    validity, content = (numpy["frombuffer"](buffer, dtype=kind) for buffer, kind in zip(chunk.buffers(), ("uint8", dtype)))
+    validity, content = (
+        numpy["frombuffer"](buffer, dtype=kind) for buffer, kind in zip(chunk.buffers(), ("uint8", dtype))
+    )
     rows = slice(chunk.offset, chunk.offset + len(chunk))
     return content[rows][numpy["unpackbits"](validity, bitorder="little")[rows].astype(bool)]
 

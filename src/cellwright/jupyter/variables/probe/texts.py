@@ -25,6 +25,7 @@ from cellwright.jupyter.variables.probe.shapes import shape_line
 LONGEST_LABEL = 80
 EXACT_BITS = 1_024
 FEW_ITEMS = 5
+MANY_ITEMS = 60
 FEW_LEVELS = 2
 ZONES = ("builtins", "datetime", "zoneinfo", "pytz", "dateutil")
 """Where the time zones are from whose names and offsets may be asked for: a time zone can be code of the notebook."""
@@ -184,16 +185,19 @@ def line(value: Any, limit: int = LONGEST_TEXT, level: int = 0, inside: tuple[in
     texts: list[str] = []
     fields = fields_of(value)
     for item in items:
-        if len(texts) >= FEW_ITEMS or sum(map(len, texts)) > limit:
+        if len(texts) >= (FEW_ITEMS if level else MANY_ITEMS) or sum(map(len, texts)) > limit:
             texts.append(f"… {length - len(texts):,} more")
             break
         deeper = (*inside, id(value))
         if is_a(value, dict):
-            texts.append(f"{line(item[0], limit // 2, level + 1, deeper)}: {line(item[1], limit // 2, level + 1, deeper)}")
+            texts.append(
+                f"{line(item[0], limit // 2, level + 1, deeper)}: {line(item[1], limit // 2, level + 1, deeper)}"
+            )
         else:
             field = f"{fields[len(texts)]}=" if len(texts) < len(fields) else ""
             texts.append(field + line(item, limit // 2, level + 1, deeper))
-    return cut(f"{own}{opening}{', '.join(texts)}{closing}", limit + 40)
+    comma = "," if opening == "(" and length == 1 and not fields else ""
+    return cut(f"{own}{opening}{', '.join(texts)}{comma}{closing}", limit + 39)
 
 
 def object_line(value: Any) -> str:

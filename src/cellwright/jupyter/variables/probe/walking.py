@@ -5,7 +5,6 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from cellwright.jupyter.variables.probe.shapes import is_tensor, plain_array
 from cellwright.jupyter.variables.probe.kinds import (
     Budget,
     attributes_of,
@@ -16,6 +15,7 @@ from cellwright.jupyter.variables.probe.kinds import (
     names_in,
     type_name,
 )
+from cellwright.jupyter.variables.probe.shapes import is_tensor, plain_array
 from cellwright.jupyter.variables.probe.tables import table_of
 from cellwright.jupyter.variables.probe.texts import items_of, label
 
@@ -68,7 +68,9 @@ def attribute(value: Any, name: str) -> Any:
 
 
 def is_function(content: Any) -> bool:
-    return any(type(content) is kind for kind in (types.FunctionType, types.BuiltinFunctionType, staticmethod, classmethod))
+    return any(
+        type(content) is kind for kind in (types.FunctionType, types.BuiltinFunctionType, staticmethod, classmethod)
+    )
 
 
 def item(value: Any, key: Any, budget: Budget) -> Any:
