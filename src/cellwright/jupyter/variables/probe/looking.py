@@ -66,7 +66,7 @@ def look(request: dict[str, Any]) -> dict[str, Any]:
 
 def namespaces() -> tuple[dict[str, Any], dict[str, Any]]:
     """The notebook's variables, and what IPython put among them at its start."""
-    get_shell = module_names("IPython").get("get_ipython")
+    get_shell = module_names("IPython.core.getipython").get("get_ipython")
     shell = get_shell() if get_shell is not None else None
     if shell is None:
         return dict(vars(sys.modules["__main__"])), {}
