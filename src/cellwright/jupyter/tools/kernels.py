@@ -28,7 +28,7 @@ from cellwright.jupyter.tools.common import (
     run_report,
 )
 from cellwright.jupyter.tools.reproducing import ReproductionReport, reproduction_report
-from cellwright.jupyter.variables.inspecting import inspect_kernel, picture_note, process_of, queue_of
+from cellwright.jupyter.variables.inspecting import idle_kernel, inspect_kernel, picture_note, process_of, queue_of
 
 LONGEST_NAME = 1_000
 """No package has a longer one, and none is found by a part that is cut here."""
@@ -203,19 +203,20 @@ async def kernel_environment(
     filter: Annotated[str, Field(description="part of a package's name")] = "",  # noqa: A002 - what it does
 ) -> KernelEnvironment:
     """Interpreter, packages, memory and CPU time of the notebook's running kernel. Leaves no trace in it; not while it is busy."""
-    queue = await queue_of(notebooks, call, NotebookPath(path), idle=True)
-    info = await queue.kernel.kernel_info()
-    language, version = clean(info.language).text, clean(info.language_version).text
-    implementation = clean(info.implementation).text
-    if info.language != "python":
-        return {
-            "language": language,
-            "version": version,
-            "implementation": implementation,
-            "packages": None,
-            "note": "packages are known of Python kernels only",
-        }
-    python, packages = await python_and_packages(queue.kernel)
+    async with idle_kernel(notebooks, call, NotebookPath(path)) as kernel:
+        info = await kernel.kernel_info()
+        language, version = clean(info.language).text, clean(info.language_version).text
+        implementation = clean(info.implementation).text
+        if info.language != "python":
+            return {
+                "language": language,
+                "version": version,
+                "implementation": implementation,
+                "packages": None,
+                "note": "packages are known of Python kernels only",
+            }
+        python, packages = await python_and_packages(kernel)
+        process = await process_of(kernel)
     part = _plain_name(filter.strip()[:LONGEST_NAME])
     matching = {name: version for name, version in packages.items() if part in _plain_name(name)}
     listed = dict(list(matching.items())[:SHOWN_PACKAGES])
@@ -226,7 +227,7 @@ async def kernel_environment(
         "interpreter": python.executable,
         "prefix": python.prefix,
         "folder": python.folder,
-        "process": await process_of(queue.kernel),
+        "process": process,
         "packages": listed,
         "matching": len(matching),
         "installed": len(packages),

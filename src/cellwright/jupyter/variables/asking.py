@@ -18,7 +18,7 @@ async def ask(kernel: KernelConnection, program: str, seconds: float) -> str:
     namespace = '{"builtins": __import__("builtins"), "__name__": "cellwright_probe"}'
     expression = f'(lambda space: (space["builtins"].exec({program!r}, space), space["reply"])[1])({namespace})'
     try:
-        async with asyncio.timeout(seconds), kernel.questions:
+        async with asyncio.timeout(seconds):
             reply = await kernel.execute("", silent=True, user_expressions={"answer": expression})
     except TimeoutError:
         raise DeadlineExceeded(

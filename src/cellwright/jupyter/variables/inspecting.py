@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -25,6 +26,8 @@ from cellwright.jupyter.variables.program import LOOKING, PROCESS, joined
 LOOK_SECONDS = 3.0
 """How long the kernel may be kept from its own work."""
 ANSWER_SECONDS = 15.0
+TURN_SECONDS = 4.0
+"""How long a question waits for another one of ours."""
 MAX_VARIABLES = 100
 MAX_PICTURES = 3
 MAX_PARTS = 200
@@ -49,36 +52,56 @@ class Inspection:
     is_late: bool = False
 
 
-async def queue_of(notebooks: LiveNotebooks, call: Call, path: NotebookPath, *, idle: bool = False) -> KernelQueue:
-    """The queue of the notebook's kernel, if one runs: looking at things starts nothing. `idle` refuses one that is busy."""
+async def queue_of(notebooks: LiveNotebooks, call: Call, path: NotebookPath) -> KernelQueue:
+    """The queue of the notebook's kernel, if one runs: looking at things starts nothing."""
+    return (await _queue_and_state(notebooks, call, path))[0]
+
+
+async def _queue_and_state(
+    notebooks: LiveNotebooks, call: Call, path: NotebookPath
+) -> tuple[KernelQueue, Callable[[], str]]:
     connected = await notebooks.connected(call)
     session = await connected.found.jupyter.kernels.session_of(path)
-    if session is None:
+    if session is None or session.kernel is None:
         raise NotFound(
             f"{path} has no running kernel",
             hint="execute_nb_cells starts one; list_available_kernels shows in which interpreter",
         )
-    queue = await notebooks.queue(call, session)
-    if idle:
-        # Another question of ours makes the kernel busy too, for a moment.
-        async with queue.kernel.questions:
-            is_busy = session.kernel is not None and connected.kernels.state_of(session.kernel) == "busy"
-        if queue.busy or is_busy:
-            raise Conflict(
-                f"kernel {queue.kernel.kernel_id} is busy: it answers when what runs now has ended",
-                hint="ask again then; interrupt_nb_kernel ends what runs",
-            )
-    return queue
+    kernel = session.kernel
+    return await notebooks.queue(call, session), lambda: connected.kernels.state_of(kernel)
+
+
+@asynccontextmanager
+async def idle_kernel(notebooks: LiveNotebooks, call: Call, path: NotebookPath) -> AsyncGenerator[KernelConnection]:
+    """The notebook's kernel, to be asked about itself. Raises Conflict while it is busy.
+
+    Our own questions make it busy too, for a moment: one is asked after the other.
+    """
+    queue, state = await _queue_and_state(notebooks, call, path)
+    try:
+        async with asyncio.timeout(TURN_SECONDS):
+            await queue.kernel.questions.acquire()
+    except TimeoutError:
+        raise _busy(queue.kernel) from None
+    try:
+        if queue.busy or state() == "busy":
+            raise _busy(queue.kernel)
+        yield queue.kernel
+    finally:
+        queue.kernel.questions.release()
+
+
+def _busy(kernel: KernelConnection) -> Conflict:
+    return Conflict(
+        f"kernel {kernel.kernel_id} is busy: it answers when what runs now has ended",
+        hint="ask again then; interrupt_nb_kernel ends what runs",
+    )
 
 
 async def inspect_kernel(notebooks: LiveNotebooks, call: Call, path: NotebookPath, names: Sequence[str]) -> Inspection:
     """Rows of all variables, or the depth of those that are named. Raises Conflict, and does not wait, while the kernel is busy."""
     require_run(call, needed=())
     wanted = [parse_path(name) for name in names[:MAX_VARIABLES]]
-    queue = await queue_of(notebooks, call, path, idle=True)
-    language = (await queue.kernel.kernel_info()).language
-    if language != "python":
-        return await _inspect_by_name(queue, names, language)
     request = {
         "names": [{"name": entry.name, "root": entry.root, "steps": entry.steps} for entry in wanted],
         "most": MAX_VARIABLES,
@@ -86,7 +109,11 @@ async def inspect_kernel(notebooks: LiveNotebooks, call: Call, path: NotebookPat
         "parts": MAX_PARTS,
         "pictures": MAX_PICTURES,
     }
-    answer = await _answer(queue.kernel, LOOKING, request)
+    async with idle_kernel(notebooks, call, path) as kernel:
+        language = (await kernel.kernel_info()).language
+        if language != "python":
+            return await _inspect_by_name(kernel, names, language)
+        answer = await _answer(kernel, LOOKING, request)
     inspection = Inspection(
         language,
         {},
@@ -159,10 +186,10 @@ def cleaned(value: object, level: int = 0) -> object:
     return value
 
 
-async def _inspect_by_name(queue: KernelQueue, names: Sequence[str], language: str) -> Inspection:
+async def _inspect_by_name(kernel: KernelConnection, names: Sequence[str], language: str) -> Inspection:
     variables: dict[str, JsonObject | None] = {}
     for name in names:
-        details = await queue.kernel.inspect(name, len(name))
+        details = await kernel.inspect(name, len(name))
         text = str((details or {}).get("text/plain", ""))
         variables[name] = {"value": cut_text(clean(text).text, VALUE_CHARACTERS)} if details else None
     return Inspection(language, variables)
