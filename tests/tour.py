@@ -116,7 +116,7 @@ NOTEBOOKS = (
     Step("list_available_kernels", READ | KINDS, {}),
     Step("get_execution", READ, _run),
     Step("cancel_execution", RUN | CHANGE_KERNELS, _run),
-    Step("kernel_environment", READ | SESSIONS | KERNELS | leaves("execute:kernels"), {"path": MAIN}),
+    Step("kernel_environment", READ | SESSIONS | leaves("execute:kernels"), {"path": MAIN}),
     Step("inspect_variables", RUN | SESSIONS, {"path": MAIN}),
     Step("reproduce_nb", RUN_OWN, {"path": MAIN}),
     Step("complete_code", RUN | SESSIONS, {"path": MAIN, "code": "tid"}),

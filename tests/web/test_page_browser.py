@@ -33,10 +33,11 @@ MARKUP_OF_TEXT = re.compile(
 @requirement("web:page:small")
 def test_the_page_is_small_and_cannot_make_markup_of_text() -> None:
     texts = {
-        name: (ASSETS / name).read_text(encoding="utf-8") for name in ("index.html", "page.css", "page.js", "cells.js")
+        name: (ASSETS / name).read_text(encoding="utf-8")
+        for name in ("index.html", "page.css", "page.js", "cells.js", "variables.js")
     }
     assert sum(len(text.encode()) for text in texts.values()) <= 100_000
-    assert MARKUP_OF_TEXT.findall(texts["page.js"] + texts["cells.js"]) == []
+    assert MARKUP_OF_TEXT.findall(texts["page.js"] + texts["cells.js"] + texts["variables.js"]) == []
     elsewhere = re.compile(r"(?:src|href|url|import|fetch|EventSource)\W{1,3}(?:https?:)?//")
     assert [name for name, text in texts.items() if elsewhere.search(text)] == []
     assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", texts["index.html"]), (

@@ -76,6 +76,10 @@ class Facts(Protocol):
         """The address of a notebook in JupyterLab."""
         ...
 
+    async def variables(self, call: Call, uri: str, name: str) -> Mapping[str, object]:
+        """What the notebook's running kernel holds: rows of all variables, or the depth of one. Starts no kernel."""
+        ...
+
     async def search(self, call: Call, query: str, limit: int) -> Sequence[Card]:
         """What contains these words, best first. The page itself finds what has them in its title."""
         ...

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import cast
 
+from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -68,6 +69,7 @@ class Site:
         return (
             *(Endpoint(path, "GET", None, self._file(path)) for path in FILES),
             *(Endpoint(path, "GET", Scope.READ, handler) for path, handler in read),
+            Endpoint("/api/variables", "GET", Scope.RUN, self._variables),
             Endpoint("/api/cancel", "POST", Scope.RUN, self._cancel),
         )
 
@@ -159,6 +161,11 @@ class Site:
         """A redirect to JupyterLab. The query names a notebook, never an address, so it cannot lead anywhere else."""
         address = await self._facts.lab(call_of(request), text_of(request, "uri"))
         return PageResponse(b"", 303, {"location": address, "cache-control": "no-store"})
+
+    async def _variables(self, request: Request) -> Response:
+        name = request.query_params.get("name", "")
+        body = to_json(await self._facts.variables(call_of(request), text_of(request, "uri"), name))
+        return PageResponse(self._mask(body))
 
     async def _cancel(self, request: Request) -> Response:
         execution = (await object_of(request)).get("execution")

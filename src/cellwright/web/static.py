@@ -1,6 +1,6 @@
 """The page's own files. They contain nobody's data, so everybody may read them.
 
-Starlette's StaticFiles serves whole folders and parts of files, and tells when they were installed. Here are only four files by name, whose
+Starlette's StaticFiles serves whole folders and parts of files, and tells when they were installed. Here are a few files by name, whose
 tags are made from their contents.
 """
 
@@ -20,6 +20,7 @@ FILES = {
     "/static/page.css": ("page.css", "text/css; charset=utf-8"),
     "/static/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/static/cells.js": ("cells.js", "text/javascript; charset=utf-8"),
+    "/static/variables.js": ("variables.js", "text/javascript; charset=utf-8"),
 }
 STATUS_SAME = 304
 

@@ -1,5 +1,6 @@
 """What the page shows besides documents: who asks, what runs, what is known of the project."""
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TypedDict
@@ -13,7 +14,9 @@ from cellwright.core.text.names import on_one_line
 from cellwright.core.types import Call
 from cellwright.jupyter.files.paths import DocPath
 from cellwright.jupyter.kernels.executions import Execution
-from cellwright.jupyter.shelf import PREFIX
+from cellwright.jupyter.kernels.images import FittedImage
+from cellwright.jupyter.shelf import PREFIX, path_of
+from cellwright.jupyter.variables.inspecting import inspect_kernel
 from cellwright.notebook.shelf import Card
 from cellwright.web.mirror import MOST_CELLS
 from cellwright.web.ports import RunningCode, SessionEntry
@@ -91,6 +94,15 @@ class WorkspaceFacts:
 
     async def lab(self, call: Call, uri: str) -> str:
         return await self._workspace.notebook_shelf.lab(call, uri)
+
+    async def variables(self, call: Call, uri: str, name: str) -> Mapping[str, object]:
+        inspection = await inspect_kernel(self._workspace.notebooks, call, path_of(uri), [name] if name else [])
+        for key, picture in inspection.pictures.items():
+            if isinstance(picture, FittedImage):
+                image = f"data:{picture.mime_type};base64,{b64encode(picture.data).decode('ascii')}"
+                (inspection.variables[key] or {})["image"] = image
+        note = "There was no time to look at everything" if inspection.is_late else ""
+        return {"variables": inspection.variables, "missing": inspection.missing, "more": inspection.more, "note": note}
 
     async def search(self, call: Call, query: str, limit: int) -> Sequence[Card]:
         kinds = [kind for shelf in self._workspace.exchange.shelves for kind in shelf.kinds]

@@ -80,6 +80,8 @@ class KernelConnection:
         """How many restarts were noticed. If it grows, all variables are gone."""
         self._ending = ""
         """How the kernel's process before this one ended, if we noticed that."""
+        self.questions = asyncio.Lock()
+        """Held by who asks the kernel about itself, which makes it busy for a moment."""
         self._open_channel = open_channel
         self._exists = exists
         self._busy = busy

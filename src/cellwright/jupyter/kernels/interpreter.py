@@ -3,15 +3,14 @@
 Our code runs in a namespace of its own and without an execution count: it leaves no name behind, and changes neither `_` nor the count.
 """
 
-import ast
-import asyncio
 import json
 from dataclasses import dataclass
 from typing import Any, cast
 
-from cellwright.core.errors import CellwrightError, DeadlineExceeded, Unavailable
+from cellwright.core.errors import CellwrightError, Unavailable
 from cellwright.core.text.clean import clean
 from cellwright.jupyter.kernels.connection import KernelConnection
+from cellwright.jupyter.variables.asking import ask
 
 ASK_SECONDS = 15.0
 LONGEST_TEXT = 400
@@ -132,20 +131,9 @@ def _text(value: object) -> str:
 
 async def _ask(kernel: KernelConnection, code: str) -> dict[str, Any]:
     """Run code that assigns to `answer`, and return that."""
-    program = f"{code}\nimport json\nanswer = json.dumps(answer)\n"
-    namespace = '{"builtins": __import__("builtins")}'
-    expression = f'(lambda space: (space["builtins"].exec({program!r}, space), space["answer"])[1])({namespace})'
     try:
-        async with asyncio.timeout(ASK_SECONDS):
-            reply = await kernel.execute("", silent=True, user_expressions={"answer": expression})
-    except TimeoutError:
-        raise DeadlineExceeded(
-            f"kernel {kernel.kernel_id} did not answer within {ASK_SECONDS:g} s (it is {kernel.state})",
-            hint="It answers when the code that runs now has ended; interrupt that, or ask again later",
-        ) from None
-    try:
-        answer = json.loads(ast.literal_eval(reply.user_expressions["answer"]["data"]["text/plain"]))
-    except (KeyError, TypeError, ValueError, SyntaxError):
+        answer = json.loads(await ask(kernel, f"{code}\nimport json\nreply = json.dumps(answer)\n", ASK_SECONDS))
+    except ValueError:
         raise Unavailable(
             f"kernel {kernel.kernel_id} did not say which Python it is",
             hint="ask in a cell: import sys; sys.executable",

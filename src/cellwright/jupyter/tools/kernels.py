@@ -1,21 +1,19 @@
 """Toolset `kernels`: runs that go on, interrupting, looking at variables, completion."""
 
-import json
 from typing import Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from cellwright.core.errors import Conflict, InvalidArgument, NotFound, Unavailable
+from cellwright.core.errors import InvalidArgument, NotFound
 from cellwright.core.text.clean import clean
-from cellwright.core.text.cutting import cut_text
-from cellwright.core.toolset import Reply, Toolset, read, run
+from cellwright.core.toolset import Image, Reply, Toolset, read, run
 from cellwright.core.types import Call
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.inside.permitted import WRITE_KERNELS, require, require_run
-from cellwright.jupyter.kernels.executions import CellJob, Execution, ExecutionView
+from cellwright.jupyter.kernels.executions import Execution, ExecutionView
+from cellwright.jupyter.kernels.images import FittedImage
 from cellwright.jupyter.kernels.interpreter import python_and_packages
-from cellwright.jupyter.kernels.queue import KernelQueue
 from cellwright.jupyter.model import JsonObject
 from cellwright.jupyter.reproducing.reproductions import PREFIX
 from cellwright.jupyter.service import LiveNotebooks, wait_seconds
@@ -25,56 +23,17 @@ from cellwright.jupyter.tools.common import (
     Path,
     RunReport,
     Wait,
+    content_of,
     how_it_went,
     run_report,
 )
 from cellwright.jupyter.tools.reproducing import ReproductionReport, reproduction_report
-from cellwright.notebook.outputs import is_stream
+from cellwright.jupyter.variables.inspecting import idle_kernel, inspect_kernel, picture_note, process_of, queue_of
 
-INSPECT_SECONDS = 30.0
-VALUE_CHARACTERS = 300
-MAX_VARIABLES = 100
 LONGEST_NAME = 1_000
 """No package has a longer one, and none is found by a part that is cut here."""
 _DASHES = str.maketrans("_.", "--")
 SHOWN_PACKAGES = 200
-
-# Runs in the person's Python kernel in a namespace of its own: it leaves no name behind, `_` neither, and does not mind what the
-# notebook calls `print` or `type`. Prints one line of JSON.
-_LOOK = """
-import json, sys, types
-variables = {}
-for name in names or sorted(space):
-    if not names and (name.startswith("_") or name in hidden or isinstance(space[name], types.ModuleType)):
-        continue
-    if name not in space:
-        variables[name] = None
-        continue
-    value = space[name]
-    row = {"type": type(value).__module__ + "." + type(value).__qualname__}
-    for attribute in ("shape", "dtype"):
-        detail = getattr(value, attribute, None)
-        if detail is not None and not callable(detail):
-            row[attribute] = str(detail)[:80]
-    try:
-        row["length"] = len(value)
-    except Exception:
-        pass
-    try:
-        row["value"] = repr(value)[:characters]
-    except Exception as error:
-        row["value"] = "repr failed: " + type(error).__name__
-    variables[name] = row
-    if len(variables) >= most:
-        break
-sys.stdout.write(json.dumps(variables) + "\\n")
-"""
-
-
-def _inspection_code(names: list[str]) -> str:
-    arguments = {"names": names, "characters": VALUE_CHARACTERS, "most": MAX_VARIABLES}
-    shell = '"space": get_ipython().user_ns, "hidden": get_ipython().user_ns_hidden'
-    return f'__import__("builtins").exec({_LOOK!r}, {{**{arguments!r}, {shell}}})'
 
 
 class ExecutionReport(RunReport):
@@ -163,43 +122,32 @@ class KernelVariables(TypedDict):
     language: str
     variables: dict[str, JsonObject | None]
     """As the kernel describes them, which is somebody else's program; None for a name that it does not have."""
+    missing: NotRequired[dict[str, str]]
+    more: NotRequired[int]
+    note: NotRequired[str]
 
 
 async def inspect_variables(
     notebooks: LiveNotebooks,
     call: Call,
     path: Path,
-    names: Annotated[list[str] | None, Field(description="all if not given")] = None,
-) -> KernelVariables:
-    """Variables of the notebook's running kernel: type, shape, length, start of the value. Python; for other languages give one name."""
-    queue = await _running_queue(notebooks, call, NotebookPath(path))
-    language = (await queue.kernel.kernel_info()).language
-    if language != "python":
-        return await _inspect_by_name(queue, names, language)
-    code = _inspection_code(names or [])
-    execution = queue.submit(call.principal.id, [CellJob(lambda: code, store_history=False)])
-    view = await execution.wait(INSPECT_SECONDS)
-    text = "".join(output["text"] for output in view.cells[0].outputs if is_stream(output))
-    try:
-        variables: JsonObject = json.loads(text)
-    except ValueError:
-        raise Unavailable("the kernel did not answer", hint="it may be busy: get_nb_stat shows its state") from None
-    return {"language": language, "variables": {name: _cleaned(row) for name, row in variables.items()}}
-
-
-def _cleaned(row: JsonObject | None) -> JsonObject | None:
-    if row is None:
-        return None
-    return {key: clean(value).text if isinstance(value, str) else value for key, value in row.items()}
-
-
-async def _inspect_by_name(queue: KernelQueue, names: list[str] | None, language: str) -> KernelVariables:
-    variables: dict[str, JsonObject | None] = {}
-    for name in names or ():
-        details = await queue.kernel.inspect(name, len(name))
-        text = str((details or {}).get("text/plain", ""))
-        variables[name] = {"value": cut_text(clean(text).text, VALUE_CHARACTERS)} if details else None
-    return {"language": language, "variables": variables}
+    names: Annotated[
+        list[str] | None, Field(description="names or paths, as df, m.layers[0]; all if not given")
+    ] = None,
+) -> Reply[KernelVariables]:
+    """Variables of the notebook's running Python kernel: a row of each, or those you name in depth. Leaves no trace; not while busy."""
+    inspection = await inspect_kernel(notebooks, call, NotebookPath(path), names or [])
+    for name, picture in inspection.pictures.items():
+        (inspection.variables[name] or {})["picture"] = picture_note(picture)
+    about: KernelVariables = {"language": inspection.language, "variables": inspection.variables}
+    if inspection.missing:
+        about["missing"] = inspection.missing
+    if inspection.more:
+        about["more"] = inspection.more
+    if inspection.is_late:
+        about["note"] = "there was no time to look at everything: name fewer variables"
+    pictures = [picture for picture in inspection.pictures.values() if isinstance(picture, FittedImage)]
+    return Reply(about, content_of([Image(picture.data, picture.mime_type) for picture in pictures]))
 
 
 class Completions(TypedDict):
@@ -223,7 +171,8 @@ async def complete_code(
             f"cursor {position} is not in the code, which has {len(code)} characters",
             hint=f"give 0 to {len(code)}, or leave it out for the end",
         )
-    queue = await _running_queue(notebooks, call, NotebookPath(path))
+    require_run(call, needed=())
+    queue = await queue_of(notebooks, call, NotebookPath(path))
     completion = await queue.kernel.complete(code, position)
     return {
         "matches": [clean(match).text for match in completion.matches[:100]],
@@ -239,6 +188,8 @@ class KernelEnvironment(TypedDict):
     interpreter: NotRequired[str]
     prefix: NotRequired[str]
     folder: NotRequired[str]
+    process: NotRequired[JsonObject]
+    """Its number, bytes of memory, seconds of processor time and of life, threads, and the same of the processes that it started."""
     packages: dict[str, str] | None
     matching: NotRequired[int]
     installed: NotRequired[int]
@@ -251,21 +202,21 @@ async def kernel_environment(
     path: Path,
     filter: Annotated[str, Field(description="part of a package's name")] = "",  # noqa: A002 - what it does
 ) -> KernelEnvironment:
-    """Interpreter and installed packages of the notebook's running kernel. Leaves no trace in it; not while it is busy."""
-    queue = await _queue(notebooks, call, NotebookPath(path))
-    await _refuse_busy(notebooks, call, queue)
-    info = await queue.kernel.kernel_info()
-    language, version = clean(info.language).text, clean(info.language_version).text
-    implementation = clean(info.implementation).text
-    if info.language != "python":
-        return {
-            "language": language,
-            "version": version,
-            "implementation": implementation,
-            "packages": None,
-            "note": "packages are known of Python kernels only",
-        }
-    python, packages = await python_and_packages(queue.kernel)
+    """Interpreter, packages, memory and CPU time of the notebook's running kernel. Leaves no trace in it; not while it is busy."""
+    async with idle_kernel(notebooks, call, NotebookPath(path)) as kernel:
+        info = await kernel.kernel_info()
+        language, version = clean(info.language).text, clean(info.language_version).text
+        implementation = clean(info.implementation).text
+        if info.language != "python":
+            return {
+                "language": language,
+                "version": version,
+                "implementation": implementation,
+                "packages": None,
+                "note": "packages are known of Python kernels only",
+            }
+        python, packages = await python_and_packages(kernel)
+        process = await process_of(kernel)
     part = _plain_name(filter.strip()[:LONGEST_NAME])
     matching = {name: version for name, version in packages.items() if part in _plain_name(name)}
     listed = dict(list(matching.items())[:SHOWN_PACKAGES])
@@ -276,6 +227,7 @@ async def kernel_environment(
         "interpreter": python.executable,
         "prefix": python.prefix,
         "folder": python.folder,
+        "process": process,
         "packages": listed,
         "matching": len(matching),
         "installed": len(packages),
@@ -288,33 +240,6 @@ async def kernel_environment(
 def _plain_name(name: str) -> str:
     """Package names mean the same with dashes, dots and underscores."""
     return name.lower().translate(_DASHES)
-
-
-async def _refuse_busy(notebooks: LiveNotebooks, call: Call, queue: KernelQueue) -> None:
-    connected = await notebooks.connected(call)
-    kernel = await connected.found.jupyter.kernels.kernel(queue.kernel.kernel_id)
-    if queue.busy or connected.kernels.state_of(kernel) == "busy":
-        raise Conflict(
-            f"kernel {queue.kernel.kernel_id} is busy: it answers when what runs now has ended",
-            hint="ask again then; interrupt_nb_kernel ends what runs",
-        )
-
-
-async def _running_queue(notebooks: LiveNotebooks, call: Call, path: NotebookPath) -> KernelQueue:
-    """The queue of the notebook's kernel, for what runs code of the caller's choice there."""
-    require_run(call, needed=())
-    return await _queue(notebooks, call, path)
-
-
-async def _queue(notebooks: LiveNotebooks, call: Call, path: NotebookPath) -> KernelQueue:
-    """The queue of the notebook's kernel, if one runs: looking at things starts nothing."""
-    session = await (await notebooks.connected(call)).found.jupyter.kernels.session_of(path)
-    if session is None:
-        raise NotFound(
-            f"{path} has no running kernel",
-            hint="execute_nb_cells starts one; list_available_kernels shows in which interpreter",
-        )
-    return await notebooks.queue(call, session)
 
 
 def kernels_toolset(notebooks: LiveNotebooks) -> Toolset:

@@ -2,6 +2,7 @@
 // Looking never runs anything.
 
 import { coloured, el, output, plural, prose, safeLink } from "./cells.js";
+import { variableDepth, variableTable } from "./variables.js";
 
 const PAGE_OF_CELLS = 100;
 const CELLS_LOADED_UNASKED = 1000;
@@ -354,6 +355,7 @@ async function openDocument(uri, cell) {
   tools.cell = null;
   $("head").replaceChildren(el("h1", null, nameOf(uri)), el("p", { class: "facts" }, "Opening…"));
   $("foot").textContent = "";
+  offerVariables(uri);
   listen();
   markCurrent();
   try {
@@ -684,6 +686,48 @@ async function openProject() {
   }
 }
 
+// ---------------------------------------------------------------------------------------------- what the kernel holds
+
+/** Only notebooks have kernels, and only who may run code in one may look into it. */
+function offerVariables(uri) {
+  $("variables").open = false;
+  $("variables").hidden = !uri.startsWith("jupyter://") || !me.scopes.includes("run");
+  $("variables-body").replaceChildren();
+}
+
+async function variablesOf(uri, name) {
+  return asked("api/variables", name === undefined ? { uri } : { uri, name });
+}
+
+const sorry = (error) => el("p", { class: "hint" }, error.message);
+
+async function lookAtVariable(uri, name) {
+  try {
+    const { variables, missing } = await variablesOf(uri, name);
+    return variables[name] ? variableDepth(variables[name]) : [el("p", { class: "hint" }, missing?.[name] ?? "It is not there any more")];
+  } catch (error) {
+    refusedDuring(error);
+    return [sorry(error)];
+  }
+}
+
+async function showVariables() {
+  if (!$("variables").open) return;
+  const { uri } = shown;
+  $("variables-body").replaceChildren(el("p", { class: "hint" }, "Looking …"));
+  let nodes;
+  try {
+    const { variables, more, note } = await variablesOf(uri);
+    nodes = Object.keys(variables).length ? [variableTable(variables, (name) => lookAtVariable(uri, name))] : [el("p", { class: "hint" }, "The kernel has no variables yet")];
+    if (more) nodes.push(el("p", { class: "hint" }, `and ${more.toLocaleString("en")} more`));
+    if (note) nodes.push(el("p", { class: "hint" }, note));
+  } catch (error) {
+    if (refusedDuring(error)) return;
+    nodes = [sorry(error)];
+  }
+  if (shown.uri === uri) $("variables-body").replaceChildren(...nodes);
+}
+
 // ---------------------------------------------------------------------------------------------- live, by server-sent events
 
 const live = { source: null, last: "", epoch: null, wait: 500, timer: null };
@@ -951,6 +995,7 @@ $("leave").addEventListener("click", async () => {
   await ask("api/leave", { body: {} }).catch(() => null);
   location.reload();
 });
+$("variables").addEventListener("toggle", showVariables);
 $("ask-help").addEventListener("click", () => $("help").showModal());
 $("close-help").addEventListener("click", () => $("help").close());
 $("follow").addEventListener("click", () => {
