@@ -35,7 +35,7 @@ def notebook_of(*cells: dict[str, Any]) -> LiveNotebook:
 
 def somebody_makes_it_markdown(notebook: LiveNotebook) -> None:
     cells: Array[Any] = notebook.doc.get("cells", type=Array)
-    cell = {"id": "a", "cell_type": "markdown", "source": notebook.head(0).source, "metadata": {}}
+    cell: dict[str, Any] = {"id": "a", "cell_type": "markdown", "source": notebook.head(0).source, "metadata": {}}
     with notebook.doc.transaction(origin="somebody"):
         cells[0] = to_ycell(cell)
 
