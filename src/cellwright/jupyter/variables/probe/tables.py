@@ -135,8 +135,9 @@ def objects(values: Any) -> dict[str, Any]:
         plain_nan = type(value) is float and value != value  # noqa: PLR0124 - what is not equal to itself is no number
         missing += value is None or plain_nan or known_as(value) in (("pandas", "NaTType"), ("pandas", "NAType"))
     about: dict[str, Any] = {"nulls": missing}
-    if len(sample) < len(values):
-        about["sample"] = f"the first {len(sample):,} of {len(values):,} rows"
+    length = len(values)
+    if len(sample) < length:
+        about["sample"] = f"the first {LOOKED_AT_OBJECTS:,} of {length:,} rows"
     return about
 
 
