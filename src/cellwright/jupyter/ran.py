@@ -47,6 +47,8 @@ class KernelRuns:
         """Whether these are all: not until the kernel was asked for what ran before we listened."""
         self.version = 0
         """Another one whenever something ran, ended, or was forgotten."""
+        self.life = 0
+        """Another one whenever the kernel is new."""
         self._runs: OrderedDict[int, RanCode] = OrderedDict()
         self._under_way: OrderedDict[str, int] = OrderedDict()
         self._characters = 0
@@ -68,6 +70,7 @@ class KernelRuns:
         self._characters = 0
         self.whole = True
         self.version += 1
+        self.life += 1
 
     def note_gap(self) -> None:
         """Messages may have been missed."""

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from urllib.parse import unquote
 
 from cellwright.core.errors import InvalidUri, NotFound
@@ -19,9 +20,11 @@ from cellwright.core.types import Call
 from cellwright.jupyter.documents.open_document import DocumentChanged
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.model import JsonObject, LiveCell, RoomKind
+from cellwright.jupyter.notebooks.cellreadings import CellStateShown
 from cellwright.jupyter.notebooks.shapes import cell_uri
 from cellwright.jupyter.notebooks.whole import read_cell
 from cellwright.jupyter.service import LiveNotebooks
+from cellwright.jupyter.staleness.words import mark_of, state_shown, states_shown
 from cellwright.notebook.addressing import by_id
 from cellwright.notebook.outputs import PICTURES, best_mime, is_data, is_error, is_stream
 
@@ -81,20 +84,24 @@ class NotebookResources:
         path, cell_id, number = _parsed(uri)
         async with self._notebooks.open(call, path) as document:
             notebook = document.view
+            states = await self._notebooks.states.look(call, await self._notebooks.connected(call), document)
             if cell_id is None:
                 meta: dict[str, object] = {
                     "cell_count": notebook.cell_count,
                     "live": document.live,
                     "path": path.text,
+                    **states_shown(states, notebook),
                     "view": self._notebooks.sight(call, path).show_aside(notebook, ()),
                 }
-                return [Content("\n".join(notebook.whole_outline()), "text/plain", meta)]
+                outline = notebook.whole_outline(partial(mark_of, states, notebook))
+                return [Content("\n".join(outline), "text/plain", meta)]
             cell = await read_cell(notebook, notebook.resolve([by_id(cell_id)])[0])
             if number is None:
                 shown = [cell.id] if len(cell.source) <= MOST_CHARACTERS else []
                 view = self._notebooks.sight(call, path).show_aside(notebook, shown)
                 # In a thread: a text of megabytes takes seconds to clean.
-                return [await asyncio.to_thread(_source, cell, view)]
+                state = state_shown(states, notebook, cell.index, cell.head)
+                return [await asyncio.to_thread(_source, cell, state, view)]
         return [await asyncio.to_thread(_output, cell, number)]
 
     async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
@@ -131,7 +138,7 @@ def _parsed(uri: str) -> tuple[NotebookPath, str | None, int | None]:
     return path, unquote(cell) if cell else None, int(number) if number else None
 
 
-def _source(cell: LiveCell, view: str) -> Content:
+def _source(cell: LiveCell, state: CellStateShown, view: str) -> Content:
     mime = CELL_MIMES.get(cell.head.cell_type, "text/plain")
     meta: dict[str, object] = {
         "index": cell.index,
@@ -139,6 +146,7 @@ def _source(cell: LiveCell, view: str) -> Content:
         "revision": cell.head.revision,
         "execution_count": cell.head.execution_count,
         "outputs": len(cell.outputs),
+        **state,
         "view": view,
     }
     return Content(_bounded(seen(cell.source).text), mime, meta)

@@ -28,6 +28,7 @@ from cellwright.jupyter.kernels.executions import (
     Execution,
     Executions,
     ExecutionView,
+    NeedsIt,
     call_cancelled,
 )
 from cellwright.jupyter.kernels.holding import RunHolder
@@ -43,6 +44,7 @@ from cellwright.jupyter.reproducing.reproductions import Reproductions
 from cellwright.jupyter.server.connect import Connect, FoundServer
 from cellwright.jupyter.server.embedded import EmbeddedJupyter, LabNotInstalled, missing_parts
 from cellwright.jupyter.server.which_python import which_python
+from cellwright.jupyter.staleness.service import CellStates
 from cellwright.notebook.model import Kind
 from cellwright.system.reach import BY_NAME, Reach
 from cellwright.workers.pool import WorkerPool
@@ -87,6 +89,7 @@ class LiveNotebooks:
         self.pool = pool or WorkerPool()
         self.pictures = Pictures(self.pool)
         self.reproductions = Reproductions(clock, self.pool)
+        self.states = CellStates(self.pool)
         self._own_pool = pool is None
         self._connect = connect
         self._clock = clock
@@ -234,6 +237,7 @@ class LiveNotebooks:
     async def close(self) -> None:
         """Leave everything; an embedded server is stopped with its kernels."""
         await self.reproductions.close()
+        await self.states.close()
         for task in tuple(self._holders):
             task.cancel()
         await asyncio.gather(*self._holders, return_exceptions=True)
@@ -362,17 +366,24 @@ class LiveNotebooks:
     # -- running -------------------------------------------------------------------------------------------------------------
 
     async def run(
-        self, call: Call, path: NotebookPath, cell_ids: Sequence[str], wait: float, *, keep_going: bool = False
+        self,
+        call: Call,
+        path: NotebookPath,
+        cell_ids: Sequence[str],
+        wait: float,
+        *,
+        keep_going: bool = False,
+        needs_it: NeedsIt | None = None,
     ) -> ExecutionView:
         """Run cells in the notebook's kernel, writing their outputs into the shared document. Wait for at most `wait` seconds.
 
         The execution goes on after the wait. A caller that cancels its call interrupts the kernel. With `keep_going` the next cell
-        runs even if one raised.
+        runs even if one raised, unless `needs_it` names it as one that needs what the other defines.
         """
         require_run(call)
         session = await self.session(call, path)
         queue = await self.queue(call, session)
-        execution = await self._submit(call, path, cell_ids, queue, keep_going=keep_going)
+        execution = await self._submit(call, path, cell_ids, queue, keep_going=keep_going, needs_it=needs_it)
         try:
             return await execution.wait(wait, call.report)
         except asyncio.CancelledError:
@@ -380,7 +391,14 @@ class LiveNotebooks:
             raise
 
     async def _submit(
-        self, call: Call, path: NotebookPath, cell_ids: Sequence[str], queue: KernelQueue, *, keep_going: bool
+        self,
+        call: Call,
+        path: NotebookPath,
+        cell_ids: Sequence[str],
+        queue: KernelQueue,
+        *,
+        keep_going: bool,
+        needs_it: NeedsIt | None,
     ) -> Execution:
         connected = await self.connected(call)
         holder = RunHolder(connected.rooms, path)
@@ -392,6 +410,7 @@ class LiveNotebooks:
                 jobs,
                 checkpoint=Checkpoint(path.text, holder.save),
                 keep_going=keep_going,
+                needs_it=needs_it,
                 runner=runner_of(call, path),
             )
         except CellwrightError:

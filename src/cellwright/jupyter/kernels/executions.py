@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Generic, Protocol, TypeVar
@@ -175,8 +175,12 @@ class CellRun:
         return view if view.outputs or view.cleared or view.state is not position.state else None
 
 
+NeedsIt = Callable[[str], Collection[str]]
+"""The cells that need what a cell defines, by its id."""
+
+
 class Execution:
-    """One or more cells that run together, in order, until one fails. With `keep_going`, the next runs even if one raised."""
+    """One or more cells that run together, in order, until one fails. With `keep_going`, those that do not need it run on."""
 
     def __init__(
         self,
@@ -189,6 +193,7 @@ class Execution:
         checkpoint: Checkpoint | None = None,
         generation: int = 0,
         keep_going: bool = False,
+        needs_it: NeedsIt | None = None,
         runner: Runner | None = None,
     ) -> None:
         self.id = f"exec_{secrets.token_hex(8)}"
@@ -200,6 +205,9 @@ class Execution:
         self.generation = generation
         """How many restarts of the kernel its queue had counted when this was submitted."""
         self.keep_going = keep_going
+        self._needs_it = needs_it
+        self.held_back: dict[str, str] = {}
+        """Cells that are not run, because they need what another one defines that raised; each with that one."""
         self.notes: list[str] = []
         self.cancelled = False
         self.doubt: Callable[[], str] = str
@@ -239,6 +247,11 @@ class Execution:
         if self._weight is None:
             self._weight = sum(cell.weight for cell in self.cells)
         return self._weight
+
+    def hold_back(self, raised: str) -> None:
+        """A cell raised: those that need it are not run."""
+        if self._needs_it is not None:
+            self.held_back = {**dict.fromkeys(self._needs_it(raised), raised), **self.held_back}
 
     def grew(self) -> None:
         """Output has come, perhaps after the end."""

@@ -21,6 +21,7 @@ from cellwright.jupyter.kernels.executions import (
     Execution,
     Executions,
     Interrupt,
+    NeedsIt,
     RunError,
 )
 from cellwright.jupyter.kernels.hints import hint_for_missing, hint_for_question, missing_package
@@ -99,12 +100,14 @@ class KernelQueue:
         checkpoint: Checkpoint | None = None,
         *,
         keep_going: bool = False,
+        needs_it: NeedsIt | None = None,
         runner: Runner | None = None,
     ) -> Execution:
         """Queue cells to run. `checkpoint` saves every few seconds while they run, and once a moment after.
 
-        With `keep_going` the next cell runs even if one raised, but not after the kernel died or was interrupted. `runner` is told if
-        the kernel is new since their last run; without one, the principal is.
+        With `keep_going` the next cell runs even if one raised, but not after the kernel died or was interrupted, and not if `needs_it`
+        names it as one that needs what the other defines. `runner` is told if the kernel is new since their last run; without one, the
+        principal is.
         """
         if len(self._waiting) >= MAX_WAITING:
             raise LimitReached(
@@ -121,6 +124,7 @@ class KernelQueue:
             checkpoint=checkpoint,
             generation=self._generation,
             keep_going=keep_going,
+            needs_it=needs_it,
             runner=runner,
         )
         execution.stops_with(lambda: self._stop(execution))
@@ -201,6 +205,9 @@ class KernelQueue:
         saving = None if checkpoint is None else self._spawn(_keep_saving(execution, checkpoint))
         try:
             for cell in execution.cells:
+                if (raised := execution.held_back.get(cell.job.cell_id)) is not None:
+                    self._skip(cell, f"it needs what cell {raised} defines, which raised")
+                    continue
                 if not await self._run_cell(execution, cell):
                     self._skip_queued(execution, "an earlier cell did not end well")
                     return
@@ -247,7 +254,10 @@ class KernelQueue:
         finally:
             self._current = None
             self._close_cell(cell)
-        return cell.state is RunStatus.DONE or (execution.keep_going and cell.raised)
+        if execution.keep_going and cell.raised:
+            execution.hold_back(cell.job.cell_id)
+            return True
+        return cell.state is RunStatus.DONE
 
     def _receiver(self, execution: Execution, cell: CellRun) -> Callable[[Message], None]:
         """Receives the messages of a cell, also late ones, as long as its result is kept or it is among the latest runs here."""

@@ -20,16 +20,27 @@ from cellwright.jupyter.notebooks.shapes import (
     shape_outputs,
     size_of,
 )
+from cellwright.notebook.dependencies.states import State
 from cellwright.notebook.outputs import Output, is_data, is_error, is_stream
 from cellwright.notebook.shown import ShownOutput
 
 SHORT_CHARACTERS = 80
 
 
-class CellRemarks(TypedDict, total=False):
+class CellStateShown(TypedDict, total=False):
+    """The state of a code cell, and why it is not fresh."""
+
+    state: str
+    because: str
+
+
+class CellRemarks(CellStateShown, total=False):
     note: str
     running: Literal[True]
     hidden_characters_removed: int
+
+
+NO_STATE: CellStateShown = {}
 
 
 class CellBody(CellRemarks):
@@ -59,7 +70,12 @@ class CellReading(CellBody):
 
 
 def shape_cell(
-    cell: LiveCell, path: DocPath, limit: int, fitted: Mapping[str, Fitted], room: int = MAX_PICTURES
+    cell: LiveCell,
+    path: DocPath,
+    limit: int,
+    fitted: Mapping[str, Fitted],
+    room: int = MAX_PICTURES,
+    state: CellStateShown = NO_STATE,
 ) -> tuple[CellReading, list[Image]]:
     """A cell with its outputs, and the pictures in them."""
     cleaned = seen(cell.source)
@@ -71,6 +87,7 @@ def shape_cell(
         "execution_count": cell.head.execution_count,
         "outputs": shaped.outputs,
         "truncated": {"source": bool(gaps_of(body["source"])), "outputs": shaped.truncated},
+        **state,
         **_remarks(cell, cleaned, shaped.hidden),
     }
     return reading, shaped.pictures
@@ -106,8 +123,8 @@ class CellDigest(CellBody):
     truncated: NotRequired[SourceCut]
 
 
-def digest_cell(cell: LiveCell, limit: int, *, outputs: bool) -> CellDigest:
-    """A cell with its outputs in short, or without them."""
+def digest_cell(cell: LiveCell, limit: int, *, outputs: bool, state: CellStateShown = NO_STATE) -> CellDigest:
+    """A cell with its outputs in short, or without them. A code cell without a state is fresh."""
     cleaned = seen(cell.source)
     digest: CellDigest = {**_body(cell, cleaned, limit)}
     if metadata := _shown_metadata(cell.metadata):
@@ -118,7 +135,7 @@ def digest_cell(cell: LiveCell, limit: int, *, outputs: bool) -> CellDigest:
         digest["outputs"] = [_summary(output) for output in cell.outputs]
     if gaps_of(digest["source"]):
         digest["truncated"] = {"source": True}
-    return {**digest, **_remarks(cell, cleaned, 0)}
+    return {**digest, **(NO_STATE if state.get("state") == State.FRESH else state), **_remarks(cell, cleaned, 0)}
 
 
 def _body(cell: LiveCell, cleaned: Cleaned, limit: int) -> CellBody:

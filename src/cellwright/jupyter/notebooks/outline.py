@@ -13,6 +13,7 @@ WIDTHS = (60, 30, 15)
 PAGE_TOKENS = 4_400
 INDEX_TOKENS = 5
 """The most that the index before a line, and the quotes and comma around it, cost."""
+MARK_TOKENS = 2
 ID_CHARACTERS = 12
 FIRST_CHARACTERS = 500
 KINDS = {"code": "code", "markdown": "md"}
@@ -61,6 +62,12 @@ def one_word(text: str) -> str:
         if cut.isalnum()
         else "".join(character if character.isprintable() and not character.isspace() else "?" for character in cut)
     )
+
+
+def with_mark(entry: OutlineEntry, mark: str) -> OutlineEntry:
+    """The entry with a word for its cell's state."""
+    texts = tuple(text.replace("| ", f"{mark} | ", 1) for text in entry.texts)
+    return OutlineEntry(texts, tuple(tokens + MARK_TOKENS for tokens in entry.tokens))
 
 
 def outline_page(entry: Callable[[int], OutlineEntry], offset: int, count: int) -> OutlinePage:

@@ -14,7 +14,7 @@ from cellwright.core.weight import characters_in
 from cellwright.jupyter.model import CellHead, JsonObject, LiveCell
 from cellwright.jupyter.notebooks.cellindex import CellIndex, CellsChanged
 from cellwright.jupyter.notebooks.cells import UnreadableCell, YCell, cell_of, text_name, to_json, to_plain
-from cellwright.jupyter.notebooks.outline import OutlinePage, outline_page, whole_outline
+from cellwright.jupyter.notebooks.outline import OutlineEntry, OutlinePage, outline_page, whole_outline, with_mark
 from cellwright.jupyter.notebooks.views import Sight
 from cellwright.notebook.addressing import CellRange, resolve, resolve_each
 from cellwright.notebook.model import count_of, revision_of
@@ -133,24 +133,35 @@ class ReadableNotebook:
         """All cells in order, without outputs."""
         return [self._remember_shown(head) for head in self._index.heads()]
 
-    def outline_page(self, offset: int) -> OutlinePage:
-        """A line for each cell from `offset` on, as many as a page holds."""
+    def outline_page(self, offset: int, mark: Callable[[int, CellHead], str] | None = None) -> OutlinePage:
+        """A line for each cell from `offset` on, as many as a page holds. `mark` gives a word for the state of a cell."""
         if offset and offset >= self.cell_count:
             raise InvalidArgument(
                 f"there is no cell {offset}: the notebook has {counted(self.cell_count, 'cell')}",
                 hint="begin with an offset below that number",
             )
         with self.doc.transaction():
-            return outline_page(self._index.entry, offset, self.cell_count)
+            return outline_page(self._marked(mark), offset, self.cell_count)
 
     def outline_lines(self, indexes: Sequence[int]) -> list[str]:
         """The lines of these cells, each at full width."""
         with self.doc.transaction():
             return [f"{index} {self._index.entry(index).texts[0]}" for index in indexes]
 
-    def whole_outline(self) -> list[str]:
+    def whole_outline(self, mark: Callable[[int, CellHead], str] | None = None) -> list[str]:
         with self.doc.transaction():
-            return whole_outline(self._index.entry, self.cell_count)
+            return whole_outline(self._marked(mark), self.cell_count)
+
+    def _marked(self, mark: Callable[[int, CellHead], str] | None) -> Callable[[int], OutlineEntry]:
+        """The entries of an outline with the words for the states of their cells."""
+        if mark is None:
+            return self._index.entry
+
+        def entry(index: int) -> OutlineEntry:
+            word = mark(index, self._index.head(index))
+            return with_mark(self._index.entry(index), word) if word else self._index.entry(index)
+
+        return entry
 
     def as_json(self) -> JsonObject:
         """The whole notebook as its file would be, read at once. Others wait meanwhile; servers use `whole.whole_json`."""

@@ -27,6 +27,7 @@ from cellwright.jupyter.notebooks.meanwhile import OrderNews, ViewShown
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.shapes import MAX_PICTURES, CellRunReport, shape_execution
 from cellwright.jupyter.service import LiveNotebooks, code_cells, wait_seconds
+from cellwright.jupyter.staleness.words import StaleNews
 from cellwright.notebook.addressing import CellRange
 from cellwright.notebook.model import Kind
 from cellwright.notebook.outputs import Output, is_data, is_error, is_stream
@@ -69,6 +70,11 @@ class Insertion:
 
 def cell_ranges(ranges: Iterable[Range]) -> list[CellRange]:
     return [requested.cell_range() for requested in ranges]
+
+
+def one_cell(cell: str | int) -> CellRange:
+    """The range of one cell, by its index or name."""
+    return CellRange(start=cell) if isinstance(cell, int) else CellRange(id=cell)
 
 
 def author_of(call: Call) -> str:
@@ -119,8 +125,8 @@ async def saved_after_run(notebooks: LiveNotebooks, call: Call, view: ExecutionV
         return {"saved": False, "not_saved": error.message}
 
 
-class ChangeReport(ViewShown):
-    """What an edit changed, and the view of the notebook after it."""
+class ChangeReport(ViewShown, StaleNews):
+    """What an edit changed, the view of the notebook after it, and which cells are stale since."""
 
     diff: str
 
@@ -137,7 +143,8 @@ def news_block(answer: OrderNews) -> list[str]:
 def change_part(answer: ChangeReport) -> ChangeReport:
     """The part of an answer that says what was changed."""
     news: OrderNews = {"meanwhile": answer["meanwhile"]} if "meanwhile" in answer else {}
-    return {"diff": answer["diff"], "view": answer["view"], **news}
+    stale: StaleNews = {"stale": answer["stale"]} if "stale" in answer else {}
+    return {"diff": answer["diff"], "view": answer["view"], **news, **stale}
 
 
 def change_report(

@@ -34,6 +34,7 @@ from cellwright.jupyter.tools.common import (
     acknowledgement,
     author_of,
     change_report,
+    one_cell,
     run_if_asked,
     whereabouts,
 )
@@ -41,15 +42,10 @@ from cellwright.jupyter.tools.proposing import Propose, ProposedEdit, proposed
 from cellwright.jupyter.tools.rearranging import clear_nb_outputs, move_nb_cells, split_join_nb_cells
 from cellwright.jupyter.tools.running import report_if_asked
 from cellwright.jupyter.tools.search import search_nbs
-from cellwright.notebook.addressing import CellRange
 from cellwright.notebook.textdiff import changed_text
 
 Expect = Annotated[str | None, Field(description="its revision, or any")]
 Cell = Annotated[str | int, Field(description="id, index, or [12] as people see it")]
-
-
-def one_cell(cell: str | int) -> CellRange:
-    return CellRange(start=cell) if isinstance(cell, int) else CellRange(id=cell)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +114,7 @@ async def edit_nb_cell(
         "replaced": count,
         "cells": where,
         **change,
+        **await notebooks.states.news(call, document.view),
         **acknowledgement(acknowledged, report.data),
         **proposed(proposal),
         **report.data,
@@ -201,6 +198,7 @@ async def undo_nb_edit(
         "undone": group.what,
         "cell_count": count,
         **change,
+        **await notebooks.states.news(call, document.view),
         **acknowledgement(acknowledged),
     }
 
@@ -218,6 +216,7 @@ async def _make_again(notebooks: LiveNotebooks, call: Call, path: NotebookPath) 
         "message": f"Made the lost edits of {counted(len(ids), 'cell')} again",
         "cells": where,
         **change,
+        **await notebooks.states.news(call, document.view),
         **acknowledgement(acknowledged),
     }
 

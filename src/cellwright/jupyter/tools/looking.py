@@ -1,23 +1,24 @@
 """Looking around, for the toolset `notebooks`: the server, its notebooks and kernels, and the state of one notebook."""
 
 import asyncio
+from functools import partial
 from typing import Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from cellwright.core.errors import Forbidden
 from cellwright.core.text.clean import clean
 from cellwright.core.types import Call
 from cellwright.jupyter.documents.open_document import OpenDocument
 from cellwright.jupyter.documents.people import Present, others_in
-from cellwright.jupyter.errors import answered_soon
 from cellwright.jupyter.files.paths import DocPath, NotebookPath, folder_path, path_from_url
 from cellwright.jupyter.model import FileInfo, FileKind, FoundFile, FoundFiles, KernelSpec
 from cellwright.jupyter.notebooks.meanwhile import ViewShown
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.port import Documents
 from cellwright.jupyter.service import Connected, LiveNotebooks
+from cellwright.jupyter.staleness.service import AskedSession, asked_session
+from cellwright.jupyter.staleness.words import StatesShown, mark_of, states_shown
 from cellwright.jupyter.tools.common import (
     ListAge,
     Path,
@@ -189,7 +190,7 @@ class PeopleThere(TypedDict):
     people_note: NotRequired[str]
 
 
-class NotebookStat(NotebookKernel, PeopleThere, SavedState, ViewShown):
+class NotebookStat(NotebookKernel, PeopleThere, SavedState, ViewShown, StatesShown):
     path: str
     cell_count: int
     last_modified: str
@@ -205,15 +206,17 @@ async def get_nb_stat(
     outline: bool = False,
     offset: Annotated[int, Field(ge=0, description="first cell of the outline")] = 0,
 ) -> NotebookStat:
-    """Cell count, kernel, people. With outline: a line per cell (index, id, kind, first line); go on with next_offset. Starts nothing."""
+    """Cell count, kernel, people. With outline: a line per cell (index, id, kind, state unless fresh, first line), and what is stale."""
     notebook_path = NotebookPath(path)
     connected = await notebooks.connected(call)
     jupyter = connected.found.jupyter
-    info, kernel = await asyncio.gather(
-        _file_info(jupyter.documents, notebook_path), _kernel_of(notebooks, call, connected, notebook_path)
+    info, session = await asyncio.gather(
+        _file_info(jupyter.documents, notebook_path), asked_session(connected, notebook_path)
     )
+    kernel = _kernel_shown(notebooks, call, connected, notebook_path, session)
     async with notebooks.open(call, notebook_path) as document:
-        page = document.view.outline_page(offset) if outline else None
+        states = await notebooks.states.look(call, connected, document, session) if outline else None
+        page = None if states is None else document.view.outline_page(offset, partial(mark_of, states, document.view))
         sight = notebooks.sight(call, notebook_path)
         stat: NotebookStat = {
             "path": notebook_path.text,
@@ -221,6 +224,7 @@ async def get_nb_stat(
             "last_modified": info.last_modified.isoformat(),
             **kernel,
             "live": document.live,
+            **(StatesShown() if states is None else states_shown(states, document.view)),
             **_people_in(notebooks, document),
             **saved_state(document.on_disk()),
             **(
@@ -265,12 +269,12 @@ def _person(person: Present, view: LiveNotebook) -> PersonThere:
     return there
 
 
-async def _kernel_of(notebooks: LiveNotebooks, call: Call, connected: Connected, path: NotebookPath) -> NotebookKernel:
-    try:
-        session = await answered_soon(connected.found.jupyter.kernels.session_of(path), f"the kernel of {path}")
-    except Forbidden as denied:
-        return {"kernel": None, "kernel_note": f"whether it has one is not shown: {denied.message}"}
-    kernel = session.kernel if session else None
+def _kernel_shown(
+    notebooks: LiveNotebooks, call: Call, connected: Connected, path: NotebookPath, session: AskedSession
+) -> NotebookKernel:
+    if session.denied:
+        return {"kernel": None, "kernel_note": f"whether it has one is not shown: {session.denied}"}
+    kernel = session.session.kernel if session.session else None
     shown: NotebookKernel = {"kernel": None}
     if kernel is not None:
         shown["kernel"] = {"name": kernel.name, "id": kernel.id, "state": connected.kernels.state_of(kernel)}

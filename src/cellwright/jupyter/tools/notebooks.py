@@ -145,6 +145,7 @@ async def modify_nb_cells(
         "modified_ranges": len(modifications),
         "cells": where,
         **change,
+        **await notebooks.states.news(call, document.view),
         **removed,
         **acknowledgement(acknowledged, report.data),
         **proposed(proposal),
@@ -222,6 +223,7 @@ async def insert_nb_cells(
         "message": message,
         "cells": where,
         **change,
+        **await notebooks.states.news(call, document.view),
         **acknowledgement(acknowledged, report.data),
         **proposed(proposal),
         **report.data,
@@ -264,6 +266,7 @@ async def delete_nb_cells(
         "deleted_cells": len(deleted_ids),
         "ids": deleted_ids,
         **change,
+        **await notebooks.states.news(call, document.view),
         **acknowledgement(acknowledged),
         **proposed(proposal),
     }

@@ -16,6 +16,7 @@ from cellwright.jupyter.edits.proposals import Proposal
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.notebooks.shapes import cleaned_json
 from cellwright.jupyter.service import LiveNotebooks
+from cellwright.jupyter.staleness.words import StaleNews
 from cellwright.jupyter.tools.common import EditOutcome, SavedState, change_report, first_of, saved_state
 from cellwright.notebook.differences import unified
 from cellwright.notebook.merging import CellChange, Met
@@ -144,6 +145,7 @@ async def merge_nb_proposal(
         "cells": _counts(changes),
         "ids": ids[:MAX_NAMED],
         **report,
+        **(StaleNews() if document is None else await notebooks.states.news(call, document.view)),
         **_meetings(merge.proposal),
         "live": True,
         **saved,

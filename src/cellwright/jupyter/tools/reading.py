@@ -15,13 +15,15 @@ from cellwright.jupyter.documents.open_document import OpenDocument
 from cellwright.jupyter.files.paths import NotebookPath
 from cellwright.jupyter.kernels.images import Fitted
 from cellwright.jupyter.model import LiveCell
-from cellwright.jupyter.notebooks.cellreadings import CellDigest, CellReading, digest_cell, shape_cell
+from cellwright.jupyter.notebooks.cellreadings import CellDigest, CellReading, CellStateShown, digest_cell, shape_cell
 from cellwright.jupyter.notebooks.meaning import CallersSight
 from cellwright.jupyter.notebooks.meanwhile import OrderNews
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.shapes import MAX_PICTURES
 from cellwright.jupyter.notebooks.whole import read_cell
 from cellwright.jupyter.service import LiveNotebooks
+from cellwright.jupyter.staleness.tracking import StatesOfNotebook
+from cellwright.jupyter.staleness.words import state_shown
 from cellwright.jupyter.tools.common import (
     Path,
     Range,
@@ -102,8 +104,10 @@ async def whole_cells(
     """Cells with their outputs, and the pictures in them."""
     path = sight.path
 
-    def shape(cell: LiveCell, fitted: Mapping[str, Fitted], room: int) -> tuple[CellReading, list[Image]]:
-        return shape_cell(cell, path, limit, fitted, room)
+    def shape(
+        cell: LiveCell, fitted: Mapping[str, Fitted], room: int, state: CellStateShown
+    ) -> tuple[CellReading, list[Image]]:
+        return shape_cell(cell, path, limit, fitted, room, state)
 
     page = await _page(notebooks, call, sight, ranges, MAX_PICTURES, shape)
     cut = any(cell["truncated"]["source"] or any(cell["truncated"]["outputs"]) for cell in page.cells)
@@ -123,8 +127,10 @@ async def whole_cells(
 async def _digest(
     notebooks: LiveNotebooks, call: Call, sight: CallersSight, ranges: list[Range] | None, limit: int, *, outputs: bool
 ) -> NotebookDigest:
-    def shape(cell: LiveCell, _fitted: Mapping[str, Fitted], _room: int) -> tuple[CellDigest, list[Image]]:
-        return digest_cell(cell, limit, outputs=outputs), []
+    def shape(
+        cell: LiveCell, _fitted: Mapping[str, Fitted], _room: int, state: CellStateShown
+    ) -> tuple[CellDigest, list[Image]]:
+        return digest_cell(cell, limit, outputs=outputs, state=state), []
 
     page = await _page(notebooks, call, sight, ranges, 0, shape)
     digest: NotebookDigest = {
@@ -156,11 +162,12 @@ async def _page(
     sight: CallersSight,
     ranges: list[Range] | None,
     most_pictures: int,
-    shape: Callable[[LiveCell, Mapping[str, Fitted], int], tuple[C, list[Image]]],
+    shape: Callable[[LiveCell, Mapping[str, Fitted], int, CellStateShown], tuple[C, list[Image]]],
 ) -> _Page[C]:
     async with notebooks.open(call, sight.path) as document:
+        states = await notebooks.states.look(call, await notebooks.connected(call), document)
         for _ in range(TRIES):
-            page = await _page_of(notebooks, call, document, sight, ranges, most_pictures, shape)
+            page = await _page_of(notebooks, call, document, states, sight, ranges, most_pictures, shape)
             if page is not None:
                 return page
     raise moving_while_read(sight.path.text)
@@ -170,10 +177,11 @@ async def _page_of(
     notebooks: LiveNotebooks,
     call: Call,
     document: OpenDocument[LiveNotebook],
+    states: StatesOfNotebook,
     sight: CallersSight,
     ranges: list[Range] | None,
     most_pictures: int,
-    shape: Callable[[LiveCell, Mapping[str, Fitted], int], tuple[C, list[Image]]],
+    shape: Callable[[LiveCell, Mapping[str, Fitted], int, CellStateShown], tuple[C, list[Image]]],
 ) -> _Page[C] | None:
     """The page; None if cells came, went or moved while it was read: then an index would mean two cells."""
     cells: list[C] = []
@@ -190,7 +198,9 @@ async def _page_of(
         size = len(cell.source) + weight(cell.outputs)
         room = most_pictures - len(pictures)
         fitted = await notebooks.pictures.in_outputs(cell.outputs, room, call.principal.id)
-        shaped_cell, cell_pictures = await off_the_loop(size, shape, cell, fitted, room)
+        shaped_cell, cell_pictures = await off_the_loop(
+            size, shape, cell, fitted, room, state_shown(states, view, index, cell.head)
+        )
         if not view.sight().has_order_of(now):
             return None
         tokens_left -= estimate_tokens(compact(shaped_cell))

@@ -95,6 +95,7 @@ async def move_nb_cells(
         "message": message,
         "cells": where,
         **change,
+        **await notebooks.states.news(call, document.view),
         **acknowledgement(acknowledged),
         **proposed(proposal),
     }
@@ -150,6 +151,7 @@ async def split_join_nb_cells(
         "cells": where,
         "removed_ids": removed_ids,
         **change,
+        **await notebooks.states.news(call, document.view),
         **acknowledgement(acknowledged),
         **proposed(proposal),
     }

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from cellwright.core.errors import CellwrightError, InvalidArgument
+from cellwright.core.errors import CellwrightError, InvalidArgument, Unavailable
 from cellwright.core.toolset import Reply
 from cellwright.core.types import Call
 from cellwright.jupyter.documents.open_document import OpenDocument
@@ -18,6 +18,8 @@ from cellwright.jupyter.kernels.executions import ExecutionView
 from cellwright.jupyter.notebooks.meaning import CallersSight
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.service import LiveNotebooks, wait_seconds
+from cellwright.jupyter.staleness.tracking import StatesOfNotebook, key_at
+from cellwright.jupyter.staleness.words import StaleNews
 from cellwright.jupyter.tools.common import (
     DEFAULT_OUTPUT_SIZE,
     DEFAULT_WAIT,
@@ -32,6 +34,7 @@ from cellwright.jupyter.tools.common import (
     author_of,
     cell_ranges,
     how_it_went,
+    one_cell,
     run_if_asked,
     run_report,
 )
@@ -41,13 +44,14 @@ from cellwright.notebook.run import RunStatus
 
 MOST_NAMED = 20
 Which = Annotated[
-    Literal["all", "above", "below"] | None,
-    Field(description="above, or from, the one cell in ranges; or all"),
+    Literal["all", "stale", "above", "below"] | None,
+    Field(description="above, or from, the one cell in ranges; or all; or all that are not fresh"),
 ]
-KeepGoing = Annotated[bool, Field(description="run on past cells that raise")]
+Needed = Annotated[str | int | None, Field(description="a cell: run it, and before it what it needs that is not fresh")]
+KeepGoing = Annotated[bool, Field(description="run on past cells that raise, but not what needs them")]
 
 
-class CellsExecuted(RunReport):
+class CellsExecuted(RunReport, StaleNews):
     message: str
     view: NotRequired[str]
     executed_ranges: int
@@ -62,6 +66,7 @@ async def execute_nb_cells(
     max_cell_output_size: OutputSize = DEFAULT_OUTPUT_SIZE,
     timeout: Wait = DEFAULT_WAIT,  # noqa: ASYNC109 - the contract's name
     cells: Which = None,
+    needed_for: Needed = None,
     keep_going: KeepGoing = False,
     view: ViewName = None,
 ) -> Reply[CellsExecuted]:
@@ -70,22 +75,32 @@ async def execute_nb_cells(
     notebook_path = NotebookPath(path)
     require_run(call)
     sight = notebooks.sight(call, notebook_path, view)
+    by_need = cells == "stale" or needed_for is not None
     async with notebooks.open(call, notebook_path) as document:
-        code = _code_among(document.view, _requested_indexes(document.view, sight, ranges, cells))
+        looks = by_need or keep_going
+        states = await notebooks.states.look(call, await notebooks.connected(call), document) if looks else None
+        if by_need and states is not None:
+            code = _indexes_by_need(document.view, sight, states, ranges, cells, needed_for)
+        else:
+            code = _code_among(document.view, _requested_indexes(document.view, sight, ranges, cells))
         ids = await _own_ids(document, code, call)
+    if not ids and cells == "stale":
+        raise InvalidArgument("every code cell is fresh: there is nothing to run", hint='cells: "all" runs them again')
     if not ids:
         raise InvalidArgument("none of these cells is a code cell", hint="get_nb_stat with outline shows which are")
-    run_view = await notebooks.run(call, notebook_path, ids, timeout, keep_going=keep_going)
+    needs_it = states.certain_dependents if keep_going and states is not None else None
+    run_view = await notebooks.run(call, notebook_path, ids, timeout, keep_going=keep_going, needs_it=needs_it)
     begun_count = sum(cell.state not in {RunStatus.NOT_RUN, RunStatus.QUEUED} for cell in run_view.cells)
     report = await report_with_rest(notebooks, call, notebook_path, run_view, max_cell_output_size)
     answer: CellsExecuted = {
         "message": how_it_went(run_view),
-        "executed_ranges": len(ranges or ()) if cells is None else 1,
+        "executed_ranges": len(ranges) if ranges and cells is None else 1,
         "executed_cells": begun_count,
         **report.data,
     }
     if (document := notebooks.open_now(notebook_path)) is not None:
         answer["view"] = sight.keep(document.view)
+        answer = {**answer, **await notebooks.states.news(call, document.view)}
     return Reply(answer, report.content, report.failed)
 
 
@@ -108,6 +123,32 @@ def _requested_indexes(
             hint='ranges: [{"id": "…"}] names it',
         )
     return list(range(indexes[0]) if cells == "above" else range(indexes[0], view.cell_count))
+
+
+def _indexes_by_need(
+    view: LiveNotebook,
+    sight: CallersSight,
+    states: StatesOfNotebook,
+    ranges: list[Range] | None,
+    cells: str | None,
+    needed_for: str | int | None,
+) -> list[int]:
+    """The cells that are not fresh: all of them, or those that one cell needs, and that cell."""
+    if ranges or (needed_for is not None and cells is not None):
+        raise InvalidArgument(
+            'ranges, cells: "stale" and needed_for each name the cells to run', hint="Give one of them alone"
+        )
+    if states.is_late:
+        raise Unavailable(
+            "it is not known yet which cells are fresh: they are still being read; nothing was run", hint="Try again"
+        )
+    code = _code_among(view, range(view.cell_count))
+    if needed_for is None:
+        return [index for index in code if states.is_due(view, index)]
+    (cell,) = sight.cells(view, [one_cell(needed_for)])
+    needed = states.needed_for(key_at(view, cell.index))
+    above = [index for index in code if key_at(view, index) in needed and states.is_due(view, index)]
+    return [*above, *_code_among(view, [cell.index])]
 
 
 def _code_among(view: LiveNotebook, indexes: Sequence[int]) -> list[int]:

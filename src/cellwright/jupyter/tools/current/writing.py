@@ -105,6 +105,7 @@ async def overwrite_cell_source(
         "path": path.text,
         "cells": where,
         **change,
+        **await cells.notebooks.states.news(call, document.view),
         **acknowledgement(acknowledged),
     }
     return Reply(data, (message, *([diff] if diff else []), *news_block(data)))
@@ -153,5 +154,6 @@ async def delete_cell(
         "deleted": deleted,
         "cell_count": remaining,
         **change,
+        **await cells.notebooks.states.news(call, document.view),
         **acknowledgement(acknowledged),
     }

@@ -1,0 +1,335 @@
+"""The states of one notebook's cells, kept as people and agents change and run them."""
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import cast
+
+from cellwright.jupyter.kernels.connection import KernelConnection
+from cellwright.jupyter.model import CellHead, JsonObject
+from cellwright.jupyter.notebooks.cellindex import CellsChanged
+from cellwright.jupyter.notebooks.notebook import LiveNotebook
+from cellwright.jupyter.ran import KernelRuns, RanCode, RunEnd
+from cellwright.jupyter.staleness.names import NamesOfCells
+from cellwright.notebook.dependencies.model import CellNames
+from cellwright.notebook.dependencies.states import CellState, LastRun, Missing, NotebookStates, State
+from cellwright.notebook.model import Kind
+
+SLICE = 200
+"""Cells, or runs, that are worked on before others have their turn."""
+COMPARED_CHARACTERS = 2_000
+ALIKE = 0.6
+"""How much of a text is that of another, if one was edited into the other."""
+TRIES = 5
+TRUST_SECONDS = 30.0
+"""For how long it is believed that a notebook has no kernel, as long as nothing in it says that one runs."""
+AGAIN_SECONDS = 3.0
+"""After how long a kernel is asked again that did not answer."""
+NO_KERNEL = "it has no kernel now: the variables of its run are gone"
+OTHER_LIFE = "it ran before the kernel was started anew"
+UNHEARD = "it ran before anybody listened, and the kernel has not told of it yet"
+NO_NAME = "\0"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSeen:
+    """The kernel of a notebook, as far as it is known what ran in it."""
+
+    runs: KernelRuns | None = None
+    connection: KernelConnection | None = None
+    none: bool = False
+    """Whether there certainly is no kernel."""
+    note: str = ""
+    """Why nothing is known of it."""
+
+    def is_outdated(self, age: float) -> bool:
+        """Whether Jupyter has to be asked again, so many seconds after it was asked."""
+        if self.connection is None or self.runs is None:
+            return age > (TRUST_SECONDS if self.none else AGAIN_SECONDS)
+        return not self.connection.answers or (not self.runs.whole and age > AGAIN_SECONDS)
+
+
+@dataclass(slots=True)
+class _Changes:
+    """What changed in a notebook since it was last looked at."""
+
+    cells: set[str] = field(default_factory=set[str])
+    order: bool = True
+    every: bool = True
+
+    def note(self, change: CellsChanged) -> None:
+        self.cells |= change.cells
+        self.order = self.order or change.order
+
+
+class StatesOfNotebook:
+    """The states of the code cells of an open notebook."""
+
+    def __init__(self, view: LiveNotebook, names: NamesOfCells) -> None:
+        self._names = names
+        self._changes = _Changes()
+        self._stop = view.on_change(self._changes.note)
+        self._states = NotebookStates()
+        self._texts: dict[str, str] = {}
+        """The source of each code cell for which its names stand."""
+        self._language = ""
+        self._order: Sequence[str] = ()
+        self._kernel = KernelSeen()
+        self._runs_version = -1
+        self._fed = 0
+        self._life = -1
+        self._confirmed: dict[str, int] = {}
+        """Cells that certainly ran in this life of the kernel, with the number of the run."""
+        self._judged: Mapping[str, CellState] = {}
+        self._counted: Counter[State] | None = None
+        self._told: dict[str, State] = {}
+        self._counts: dict[str, int | None] = {}
+        self._updating = asyncio.Lock()
+        self.asked_at = -math.inf
+        """When Jupyter was last asked for the notebook's kernel."""
+        self.doubts_kernel = False
+        """Whether a cell shows a run of which the kernel that we know of has not told: there may be another one."""
+
+    @property
+    def kernel(self) -> KernelSeen:
+        """The kernel that was last looked at."""
+        return self._kernel
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the states are still being worked out."""
+        return self._updating.locked()
+
+    @property
+    def judged_count(self) -> int:
+        """How many cells have been judged so far."""
+        return self._states.judged_count
+
+    async def update(self, view: LiveNotebook, kernel: KernelSeen, caller: str) -> None:
+        """Take over what the notebook and its kernel are like now."""
+        async with self._updating:
+            self.doubts_kernel = False
+            for _ in range(TRIES):
+                await self._take_over_cells(view, caller)
+                await self._take_over_runs(view, kernel, caller)
+                if not (self._changes.cells or self._changes.order or self._has_run(kernel)):
+                    break
+            while not self._states.judge(SLICE):  # noqa: ASYNC110 - others have their turn between slices
+                await asyncio.sleep(0)
+            self._judged, self._counted = self._states.states, None
+
+    def state_of(self, head: CellHead, key: str) -> CellState:
+        """The state of a code cell; unknown if it was changed since the last update."""
+        if self._texts.get(key) != head.source:
+            return CellState(State.UNKNOWN)
+        if head.running:
+            return CellState(State.RUNNING)
+        return self._judged.get(key, CellState(State.UNKNOWN))
+
+    def is_due(self, view: LiveNotebook, index: int) -> bool:
+        """Whether a code cell has to be run for its output to be what a run from top to bottom gives."""
+        return self.state_of(view.head(index), key_at(view, index)).state not in (State.FRESH, State.RUNNING)
+
+    def note_of(self, key: str) -> str:
+        """Why the state of a cell is lost or unknown."""
+        return self._states.run_of(key).note
+
+    def opaque(self, key: str) -> str:
+        """Why a cell may read and write any name; empty if it may not."""
+        return self._states.graph.link(key).dark if key in self._texts else ""
+
+    def missing(self) -> Sequence[Missing]:
+        return self._states.missing()
+
+    def counts(self) -> Counter[State]:
+        if self._counted is None:
+            self._counted = Counter(state.state for state in self._judged.values())
+        return self._counted
+
+    def needed_for(self, key: str) -> set[str]:
+        """The cells on which this one depends."""
+        return self._states.graph.needed(key) if key in self._texts else set()
+
+    def certain_dependents(self, key: str) -> set[str]:
+        """The cells that certainly use what this one defines, over however many cells."""
+        return self._states.graph.certain_dependents(key) if key in self._texts else set()
+
+    def links(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
+        """For each code cell the names that it uses, and the cells that they come from."""
+        return {key: self._states.graph.link(key).sources for key in self._order}
+
+    def news(self, *, silent: bool = False) -> list[str]:
+        """The cells that are stale now and were not when this was last asked."""
+        stale = {key: state.state for key, state in self._judged.items() if state.state in NOT_AS_SHOWN}
+        news = [key for key in stale if key not in self._told]
+        self._told = stale
+        return [] if silent else sorted(news, key=self._states.graph.position.__getitem__)
+
+    def close(self) -> None:
+        self._stop()
+
+    def _has_run(self, kernel: KernelSeen) -> bool:
+        return kernel.runs is not None and kernel.runs.version != self._runs_version
+
+    async def _take_over_cells(self, view: LiveNotebook, caller: str) -> None:
+        changes = self._changes
+        language = language_of(view)
+        if language != self._language:
+            self._language, changes.every = language, True
+        if not (changes.every or changes.cells or changes.order):
+            return
+        anew = changes.every or changes.order
+        heads = code_heads(view) if anew else changed_heads(view, changes.cells)
+        if not anew and {key for key in changes.cells if key in self._texts} != heads.keys():
+            # Cells have become code, or are none any more.
+            anew, heads = True, code_heads(view)
+        order = list(heads) if anew else self._order
+        changed = {
+            key: head
+            for key, head in heads.items()
+            if changes.every or self._texts.get(key) != head.source or (anew and key in changes.cells)
+        }
+        self._changes.cells, self._changes.order, self._changes.every = set(), False, False
+        names = await self._names.read(self._language, [head.source for head in changed.values()], caller)
+        await self._arrange(order, {key: names[head.source] for key, head in changed.items()})
+        if order is not self._order:
+            for key in self._texts.keys() - set(order):
+                del self._texts[key]
+                self._confirmed.pop(key, None)
+                self._counts.pop(key, None)
+        self._texts |= {key: head.source for key, head in changed.items()}
+        self._order = order
+        self._note_runs(heads)
+
+    async def _arrange(self, order: Sequence[str], changed: Mapping[str, CellNames]) -> None:
+        """Link the cells, a slice after the other where they are many."""
+        if len(changed) > SLICE and not self._order:
+            for end in range(SLICE, len(order), SLICE):
+                part = order[:end]
+                self._states.arrange(part, {key: changed[key] for key in part[end - SLICE :]})
+                await asyncio.sleep(0)
+            changed = {key: changed[key] for key in order[len(order) - (len(order) % SLICE or SLICE) :]}
+        self._states.arrange(order, changed)
+
+    async def _take_over_runs(self, view: LiveNotebook, kernel: KernelSeen, caller: str) -> None:
+        before, runs = self._kernel, kernel.runs
+        if runs is None:
+            if before != kernel:
+                self._kernel = kernel
+                self._begin_life(-1)
+                self._note_runs(code_heads(view))
+            return
+        if before.runs is runs and runs.version == self._runs_version:
+            return
+        self._kernel = kernel
+        self._runs_version = runs.version
+        history = runs.latest()
+        is_new_life = before.runs is not runs or self._life != runs.life
+        # What ran before we listened comes late, and belongs before what we know already.
+        if is_new_life or sum(run.number <= self._states.ledger.last for run in history) != self._fed:
+            self._begin_life(runs.life)
+        for begin in range(self._fed, len(history), SLICE):
+            news = history[begin : begin + SLICE]
+            names = await self._names.read(self._language, [run.source for run in news], caller)
+            for run in news:
+                self._states.ledger.add(run.number, run.source.rstrip("\n"), names[run.source])
+            await asyncio.sleep(0)
+        self._fed = len(history)
+        self._note_runs(code_heads(view))
+
+    def _begin_life(self, life: int) -> None:
+        self._states.begin_life()
+        self._life, self._fed = life, 0
+        self._confirmed.clear()
+
+    def _note_runs(self, heads: Mapping[str, CellHead]) -> None:
+        runs = self._kernel.runs
+        for key, head in heads.items():
+            number = head.execution_count
+            if number is not None and self._counts.get(key) != number and (runs is None or runs.get(number) is None):
+                self.doubts_kernel = True
+            self._counts[key] = number
+        self._states.note_runs({key: self._last_run(key, head) for key, head in heads.items() if key in self._texts})
+
+    def _last_run(self, key: str, head: CellHead) -> LastRun:
+        number, runs = head.execution_count, self._kernel.runs
+        if head.running:
+            return LastRun(State.RUNNING)
+        if number is None:
+            return LastRun(State.NOT_RUN if has_code(head.source) else State.FRESH)
+        if runs is None:
+            none = self._kernel.none
+            return LastRun(State.LOST, note=NO_KERNEL) if none else LastRun(State.UNKNOWN, note=self._kernel.note)
+        run = runs.get(number)
+        if run is None:
+            return LastRun(State.LOST, note=OTHER_LIFE) if runs.whole else LastRun(State.UNKNOWN, note=UNHEARD)
+        return self._compared(key, head, run)
+
+    def _compared(self, key: str, head: CellHead, run: RanCode) -> LastRun:
+        """The run that the cell shows, compared with its text now."""
+        if run.ran(head.source):
+            if run.ended is RunEnd.RUNNING:
+                return LastRun(State.RUNNING)
+            self._confirmed[key] = run.number
+            return LastRun(State.FRESH, run.number, failed=run.ended is RunEnd.ERROR or head.failed)
+        if self._confirmed.get(key) == run.number or alike(run.source, head.source):
+            return LastRun(State.EDITED)
+        return LastRun(State.UNKNOWN, note=f"what ran as [{run.number}] in this kernel was other code")
+
+
+NOT_AS_SHOWN = frozenset((State.STALE, State.EDITED, State.UNKNOWN))
+
+
+def code_heads(view: LiveNotebook) -> dict[str, CellHead]:
+    """The code cells by their keys: their ids, or their places where an id is not one cell's alone."""
+    return {
+        head.id if head.id and head.id not in view.duplicate_ids else f"{NO_NAME}{index}": head
+        for index, head in enumerate(view.heads())
+        if head.cell_type == Kind.CODE
+    }
+
+
+def changed_heads(view: LiveNotebook, cells: Collection[str]) -> dict[str, CellHead]:
+    """The code cells among these, by their keys."""
+    if not all(view.has(cell_id) for cell_id in cells):
+        # Cells without an id of their own go by their places.
+        return code_heads(view)
+    heads = {cell_id: view.head(view.index_of(cell_id)) for cell_id in cells}
+    return {cell_id: head for cell_id, head in heads.items() if head.cell_type == Kind.CODE}
+
+
+def key_at(view: LiveNotebook, index: int) -> str:
+    cell_id = view.id_at(index)
+    return cell_id if view.have_own_ids([index]) else f"{NO_NAME}{index}"
+
+
+def index_of(view: LiveNotebook, key: str) -> int | None:
+    """Where the cell of a key stands; None if it is gone."""
+    if key.startswith(NO_NAME):
+        return int(key[len(NO_NAME) :])
+    return view.index_of(key) if view.has(key) else None
+
+
+def language_of(view: LiveNotebook) -> str:
+    """The language of a notebook's code, as it says itself; Python if it says nothing."""
+    metadata = view.metadata
+    for part, name in (("language_info", "name"), ("kernelspec", "language")):
+        value: object = metadata.get(part)
+        language: object = cast("JsonObject", value).get(name) if isinstance(value, dict) else None
+        if isinstance(language, str) and language:
+            return language.lower()
+    return "python"
+
+
+def has_code(source: str) -> bool:
+    """Whether there is anything to run in a cell: no comments alone."""
+    return any(line.strip() and not line.lstrip().startswith("#") for line in source.splitlines())
+
+
+def alike(first: str, second: str) -> bool:
+    """Whether one text was probably edited into the other."""
+    matcher = SequenceMatcher(None, first[:COMPARED_CHARACTERS], second[:COMPARED_CHARACTERS], autojunk=False)
+    return matcher.real_quick_ratio() >= ALIKE and matcher.quick_ratio() >= ALIKE

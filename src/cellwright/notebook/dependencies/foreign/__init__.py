@@ -1,0 +1,1 @@
+"""What a cell in another language than Python does with names: read with its tree-sitter grammar."""

@@ -1,0 +1,89 @@
+"""What each run in a kernel read, and which runs had written it: told from the sources that ran, one after the other."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cellwright.notebook.dependencies.linking import GIVEN, Sharing, SharingSoFar, effects_of
+from cellwright.notebook.dependencies.model import CellNames
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The runs from which a name has its value: one that wrote it, if it is `settled`, and those later that may have done so."""
+
+    runs: tuple[int, ...] = ()
+    settled: bool = False
+
+
+UNWRITTEN = _Written()
+MOST_BINDERS = 20
+"""Of runs that may have bound a name, those that are remembered for what the name stands for."""
+
+
+class RunLedger:
+    """The runs of one life of a kernel, by their numbers."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        """The number of the last run."""
+        self._numbers: list[int] = []
+        self._sources: dict[int, str] = {}
+        self._readings: dict[int, dict[str, Sequence[int]]] = {}
+        self._written: dict[str, _Written] = {}
+        self._binders: dict[str, tuple[CellNames, ...]] = {}
+        self._sharing = SharingSoFar()
+        self._dark = self._star = 0
+
+    def add(self, number: int, source: str, names: CellNames) -> None:
+        """Add the next run. Numbers that are left out are those of runs of which nothing is known."""
+        self.last = number
+        self._numbers.append(number)
+        self._sources[number] = source
+        effects = effects_of(names, self)
+        self._readings[number] = {name: runs for name in effects.uses if (runs := self._origin(name))}
+        for name in effects.defines | effects.changes:
+            self._written[name] = _Written((number,), settled=True)
+        for name in effects.perhaps - effects.defines - effects.changes:
+            before = self._written.get(name, UNWRITTEN)
+            # What ran again counts once.
+            earlier = tuple(run for run in before.runs if self._sources[run] != source)
+            self._written[name] = _Written((*earlier, number), before.settled and before.runs[:1] == earlier[:1])
+        for name in names.defines:
+            self._binders[name] = (names,)
+        for name in names.perhaps:
+            earlier = [binder for binder in self._binders.get(name, ()) if binder is not names]
+            self._binders[name] = (*earlier[-MOST_BINDERS:], names)
+        self._sharing.note(names)
+        if effects.dark:
+            self._dark = number
+        if names.stars:
+            self._star = number
+
+    def binders(self, name: str) -> Sequence[CellNames]:
+        return self._binders.get(name, ())
+
+    def sharing(self, name: str) -> Sharing:
+        return self._sharing(name)
+
+    def read_from(self, number: int, name: str) -> Sequence[int]:
+        """The runs from which the name had its value when this run read it."""
+        return self._readings.get(number, {}).get(name, ())
+
+    def between(self, first: int, last: int) -> Sequence[int]:
+        """The numbers of known runs from the first up to the last, without the last."""
+        return self._numbers[bisect_left(self._numbers, first) : bisect_left(self._numbers, last)]
+
+    def is_whole(self, first: int, last: int) -> bool:
+        """Whether all runs from the first up to the last are known."""
+        known = bisect_left(self._numbers, last) - bisect_left(self._numbers, first)
+        return known == max(0, last - first)
+
+    def _origin(self, name: str) -> Sequence[int]:
+        written = self._written.get(name, UNWRITTEN)
+        runs = tuple(run for run in written.runs if run > self._dark)
+        if written.settled and runs == written.runs:
+            return runs
+        if self._dark and (name not in GIVEN or runs):
+            return (self._dark, *runs)
+        return (self._star, *runs) if self._star and not self._dark else runs
