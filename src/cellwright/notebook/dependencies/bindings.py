@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from cellwright.notebook.dependencies.model import NONE, Later, Links, Names
 
-
 Parts = frozenset[tuple[str, str]]
 
 
@@ -169,9 +168,7 @@ def touched(same: Links, wholes: Links, name: str, *, deep: bool) -> dict[str, b
         pending += [(other, is_deep, place) for other in (*same.get(current, ()), *alike.get(current, ()))]
         pending += [(whole_of(whole), True, whole.partition("[")[2] or "]") for whole in wholes.get(current, ())]
         if is_deep:
-            pending += [
-                (part, True, "") for part, key in parts.get(current, ()) if place in {"", "]", key} or not key
-            ]
+            pending += [(part, True, "") for part, key in parts.get(current, ()) if place in {"", "]", key} or not key]
     return found
 
 

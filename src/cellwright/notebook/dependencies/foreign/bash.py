@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 _DYNAMIC = frozenset({"eval", "source", ".", "exec", "trap", "bash", "sh", "alias", "unalias", "shopt"})
 _BINDING = frozenset({"read", "mapfile", "readarray", "getopts"})
 _HARMLESS = frozenset(
-    "echo printf true false test [ pwd date sleep which type whoami uname hostname expr seq basename dirname set shift return exit wait :".split()
+    ["echo", "printf", "true", "false", "test", "[", "pwd", "date", "sleep", "which", "type", "whoami", "uname", "hostname", "expr", "seq", "basename", "dirname", "set", "shift", "return", "exit", "wait", ":"]
 )
-_READING = frozenset("cat head tail ls wc grep sort uniq cut diff find awk tr stat file du df less more jq".split())
+_READING = frozenset(["cat", "head", "tail", "ls", "wc", "grep", "sort", "uniq", "cut", "diff", "find", "awk", "tr", "stat", "file", "du", "df", "less", "more", "jq"])
 
 
 class BashWalk(ForeignWalk):
@@ -165,7 +165,10 @@ def _unset(walk: ForeignWalk, node: "Node") -> None:
 def _update(walk: ForeignWalk, node: "Node") -> None:
     """Arithmetic: `(( k = m + 1 ))`, `(( k++ ))`."""
     walk.visit_all(node.named_children)
-    if any(child.type.endswith("=") and child.type not in {"==", "!=", "<=", ">="} or child.type in {"++", "--"} for child in node.children):
+    if any(
+        (child.type.endswith("=") and child.type not in {"==", "!=", "<=", ">="}) or child.type in {"++", "--"}
+        for child in node.children
+    ):
         for target in node.named_children[:1]:
             walk.change(text_of(target))
 

@@ -60,3 +60,8 @@ def _parser(grammar: str) -> "Parser | None":
         # A few grammars still return their pointer as a number, which works but is deprecated.
         warnings.simplefilter("ignore", DeprecationWarning)
         return Parser(Language(module.language()))
+
+
+def forget() -> None:
+    """Look for the grammars again when they are next needed."""
+    _parser.cache_clear()

@@ -13,13 +13,22 @@ if TYPE_CHECKING:
 
 _NAMES = ("identifier", "shorthand_property_identifier_pattern")
 _FUNCTIONS = frozenset(
-    {"function_declaration", "function_expression", "arrow_function", "method_definition", "generator_function", "generator_function_declaration"}
+    {
+        "function_declaration",
+        "function_expression",
+        "arrow_function",
+        "method_definition",
+        "generator_function",
+        "generator_function_declaration",
+    }
 )
 _PURE = re.compile(
     r"log|error|warn|info|table|map|filter|slice|concat|join|split|find\w*|includes|indexOf|toString|to[A-Z]\w*|get\w*|is[A-Z]\w*|has|keys|values|"
     r"entries|forEach|some|every|reduce\w*|trim|charAt|then|catch|stringify|parse|display|html|markdown|print\w*|test|match\w*|replace\w*"
 )
-_MUTATORS = frozenset("push pop shift unshift splice sort reverse fill copyWithin set add delete clear next append assign".split())
+_MUTATORS = frozenset(
+    ["push", "pop", "shift", "unshift", "splice", "sort", "reverse", "fill", "copyWithin", "set", "add", "delete", "clear", "next", "append", "assign"]
+)
 
 
 class JavaScriptWalk(ForeignWalk):
@@ -86,7 +95,12 @@ def _set_part(walk: ForeignWalk, target: "Node", share: Shares) -> None:
 
 
 def _root(node: "Node | None") -> str:
-    while node is not None and node.type in {"member_expression", "subscript_expression", "parenthesized_expression", "non_null_expression"}:
+    while node is not None and node.type in {
+        "member_expression",
+        "subscript_expression",
+        "parenthesized_expression",
+        "non_null_expression",
+    }:
         node = node.child_by_field_name("object") or (node.named_children[0] if node.named_children else None)
     return text_of(node) if node is not None and node.type == "identifier" else ""
 

@@ -12,16 +12,31 @@ if TYPE_CHECKING:
 
 _DYNAMIC = frozenset({"eval", "include", "include_string", "evalfile", "Meta.eval", "Core.eval", "Base.eval"})
 _KNOWN_MACROS = frozenset(
-    (
-        "time timev elapsed allocated btime benchmark show assert inbounds simd views view threads async sync spawn info warn error debug "
-        "inline noinline test testset test_throws printf sprintf . which code_warntype code_typed code_llvm less edit macroexpand doc "
-        "animate gif L_str df_str r_str layout transform subset select combine orderby by pipe chain with distributed everywhere fastmath "
-        "assume benchmarkable belapsed bprofile profile showprogress progress kwdef"
-    ).split()
+    ["time", "timev", "elapsed", "allocated", "btime", "benchmark", "show", "assert", "inbounds", "simd", "views", "view", "threads", "async", "sync", "spawn", "info", "warn", "error", "debug", "inline", "noinline", "test", "testset", "test_throws", "printf", "sprintf", ".", "which", "code_warntype", "code_typed", "code_llvm", "less", "edit", "macroexpand", "doc", "animate", "gif", "L_str", "df_str", "r_str", "layout", "transform", "subset", "select", "combine", "orderby", "by", "pipe", "chain", "with", "distributed", "everywhere", "fastmath", "assume", "benchmarkable", "belapsed", "bprofile", "profile", "showprogress", "progress", "kwdef"]
 )
-_RANDOM = frozenset({"rand", "randn", "randperm", "shuffle", "sample", "randexp", "randstring", "rand!", "randn!", "shuffle!"})
-_READS = frozenset({"open", "read", "readlines", "readline", "readdir", "isfile", "isdir", "CSV.read", "CSV.File", "load", "readdlm"})
-_WRITES = frozenset({"open", "write", "CSV.write", "save", "savefig", "rm", "mv", "cp", "mkdir", "mkpath", "writedlm", "download", "run"})
+_RANDOM = frozenset(
+    {"rand", "randn", "randperm", "shuffle", "sample", "randexp", "randstring", "rand!", "randn!", "shuffle!"}
+)
+_READS = frozenset(
+    {"open", "read", "readlines", "readline", "readdir", "isfile", "isdir", "CSV.read", "CSV.File", "load", "readdlm"}
+)
+_WRITES = frozenset(
+    {
+        "open",
+        "write",
+        "CSV.write",
+        "save",
+        "savefig",
+        "rm",
+        "mv",
+        "cp",
+        "mkdir",
+        "mkpath",
+        "writedlm",
+        "download",
+        "run",
+    }
+)
 
 
 class JuliaWalk(ForeignWalk):
@@ -87,7 +102,16 @@ def _shares(node: "Node") -> Shares:
             return Shares(parts=frozenset((text_of(part), "") for part in inside(node, "identifier")))
         case "call_expression":
             name, parts = text_of(node.named_children[0]), inside(node, "identifier")[1:]
-            known = name[:1].isupper() or name in {"view", "reshape", "vec", "transpose", "get", "get!", "first", "last"}
+            known = name[:1].isupper() or name in {
+                "view",
+                "reshape",
+                "vec",
+                "transpose",
+                "get",
+                "get!",
+                "first",
+                "last",
+            }
             return Shares(parts=frozenset((text_of(part), "") for part in parts)) if known else ALONE
         case "macrocall_expression" if text_of(node).startswith(("@view", "@time")):
             return Shares(wholes=frozenset(text_of(part) for part in inside(node, "identifier")))
@@ -106,8 +130,12 @@ def _define(walk: ForeignWalk, signature: "Node", body: "Iterable[Node]") -> Non
     """A definition adds a method to a function, which may have others: the ones before still count."""
     head, *given = signature.named_children
     parameters = _parameters(given)
-    defaults = [child for part in given for named in inside(part, "named_argument") for child in named.named_children[2:]]
-    types = [child for part in given for typed in inside(part, "typed_expression") for child in typed.named_children[1:]]
+    defaults = [
+        child for part in given for named in inside(part, "named_argument") for child in named.named_children[2:]
+    ]
+    types = [
+        child for part in given for typed in inside(part, "typed_expression") for child in typed.named_children[1:]
+    ]
     walk.visit_all([child for child in types])
     statements = list(body)
     later = walk.function(_assigned(statements), parameters, [*defaults, *statements])
@@ -115,8 +143,15 @@ def _define(walk: ForeignWalk, signature: "Node", body: "Iterable[Node]") -> Non
     if head.type == "identifier":
         before = walk.now.functions.get(name)
         walk.bind_perhaps(name)
-        walk.now.functions[name] = later if before is None else Later(
-            before.uses | later.uses, before.changes | later.changes, arguments=before.arguments or later.arguments, makes=True
+        walk.now.functions[name] = (
+            later
+            if before is None
+            else Later(
+                before.uses | later.uses,
+                before.changes | later.changes,
+                arguments=before.arguments or later.arguments,
+                makes=True,
+            )
         )
     else:
         walk.change(_root(head))
@@ -142,7 +177,15 @@ def _assigned(nodes: "Iterable[Node]") -> set[str]:
     for node in nodes:
         for part in inside(node, "global_statement"):
             free |= {text_of(name) for name in inside(part, "identifier")}
-        for part in inside(node, "assignment", "compound_assignment_expression", "for_binding", "local_statement", "catch_clause", "let_binding"):
+        for part in inside(
+            node,
+            "assignment",
+            "compound_assignment_expression",
+            "for_binding",
+            "local_statement",
+            "catch_clause",
+            "let_binding",
+        ):
             names |= _targets(part.named_children[0]) if part.named_children else set()
     return names - free
 
@@ -186,11 +229,15 @@ def _for(walk: ForeignWalk, node: "Node") -> None:
 
 
 def _let(walk: ForeignWalk, node: "Node") -> None:
-    names = {name for part in node.named_children if part.type == "let_binding" for name in _targets(part.named_children[0])}
+    names = {
+        name for part in node.named_children if part.type == "let_binding" for name in _targets(part.named_children[0])
+    }
     for part in node.named_children:
         if part.type == "let_binding":
             walk.visit_all(part.named_children[1:])
-    walk.block(names | _assigned(node.named_children), [part for part in node.named_children if part.type != "let_binding"])
+    walk.block(
+        names | _assigned(node.named_children), [part for part in node.named_children if part.type != "let_binding"]
+    )
 
 
 def _perhaps(walk: ForeignWalk, node: "Node") -> None:
@@ -202,7 +249,11 @@ def _perhaps(walk: ForeignWalk, node: "Node") -> None:
 
 def _try(walk: ForeignWalk, node: "Node") -> None:
     for child in node.named_children:
-        own = [text_of(part) for part in child.named_children[:1] if part.type == "identifier"] if child.type == "catch_clause" else []
+        own = (
+            [text_of(part) for part in child.named_children[:1] if part.type == "identifier"]
+            if child.type == "catch_clause"
+            else []
+        )
         walk.block(own, [child])
 
 
@@ -245,7 +296,17 @@ def _call(walk: ForeignWalk, node: "Node") -> None:
         walk.change(given[0])
         for other in given[1:]:
             walk.now.link(given[0], Shares(parts=frozenset({(other, "")})))
-            if last not in {"push!", "append!", "pushfirst!", "insert!", "setindex!", "union!", "mul!", "copyto!", "get!"}:
+            if last not in {
+                "push!",
+                "append!",
+                "pushfirst!",
+                "insert!",
+                "setindex!",
+                "union!",
+                "mul!",
+                "copyto!",
+                "get!",
+            }:
                 walk.change(other)
     if function.type == "identifier":
         walk.give(name, given)

@@ -96,7 +96,9 @@ class ForeignWalk:
         for name in names:
             if later is not None and later.arguments:
                 self.change(name)
-            given |= {ARGUMENTS if name in self.parameters else name} if name not in self.own - self.parameters else set()
+            given |= (
+                {ARGUMENTS if name in self.parameters else name} if name not in self.own - self.parameters else set()
+            )
         if function not in self.own and given:
             self.calls[function] = self.calls.get(function, NONE) | given
 

@@ -3,10 +3,10 @@
 import ast
 import re
 
-from cellwright.notebook.dependencies.python import effects, world
 from cellwright.notebook.dependencies.bindings import Shares
-from cellwright.notebook.dependencies.python.expressions import Expressions
 from cellwright.notebook.dependencies.model import NONE, Names
+from cellwright.notebook.dependencies.python import effects, world
+from cellwright.notebook.dependencies.python.expressions import Expressions
 from cellwright.notebook.dependencies.python.sharing import elements, root_of, shares
 
 _TRAINS = re.compile(r"\w*trainer\w*", re.IGNORECASE)
@@ -73,7 +73,11 @@ class Calls(Expressions):
         keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
         texts = [self.text_of(value) for value in node.args]
         if not texts:
-            named = [keywords[key] for key in ("filepath_or_buffer", "path_or_buf", "path", "file", "fname") if key in keywords]
+            named = [
+                keywords[key]
+                for key in ("filepath_or_buffer", "path_or_buf", "path", "file", "fname")
+                if key in keywords
+            ]
             texts = [self.text_of(value) for value in named]
         mode: str | None = "r"
         place = 0 if is_method else 1
@@ -105,7 +109,9 @@ class Calls(Expressions):
     def _of_module(self, node: ast.Call, path: str, *, used: bool) -> None:
         root, steps = root_of(node.func)
         last = path.rpartition(".")[2]
-        if effects.SETTERS.fullmatch(path) or (steps > 1 and last in effects.CONTAINER and not path.startswith("numpy.")):
+        if effects.SETTERS.fullmatch(path) or (
+            steps > 1 and last in effects.CONTAINER and not path.startswith("numpy.")
+        ):
             self.change(root, deep=False)
         elif not self._changes_known(node, path) and not used:
             if not effects.is_known(path) and last not in effects.PURE_FUNCTIONS and not effects.is_pure_method(last):
@@ -117,7 +123,9 @@ class Calls(Expressions):
         place = 0 if effects.CHANGE_FIRST.fullmatch(path) else 1 if effects.CHANGE_SECOND.fullmatch(path) else None
         if place is None or len(node.args) <= place or path in self.now.functions:
             return False
-        self.change_value(node.args[place], deep=path not in {"next", "heappush", "heapq.heappush", "setattr", "delattr"})
+        self.change_value(
+            node.args[place], deep=path not in {"next", "heappush", "heapq.heappush", "setattr", "delattr"}
+        )
         if path in {"setattr", "heappush", "heapq.heappush"}:
             self._keep(node.args[place], node.args[1:])
         return True
@@ -128,7 +136,7 @@ class Calls(Expressions):
         if effects.is_mutator(name, used=used and not self.casual, arguments=bool(node.args)):
             self.change_shares(share, deep=name not in effects.CONTAINER)
             if name in effects.STORES:
-                self._keep(receiver, node.args)
+                self._keep(receiver, node.args[1:] if name in {"setdefault", "insert"} else node.args)
         elif not used and not effects.is_pure_method(name):
             self.change_shares(share if share.every else _spine(receiver), deep=True)
         root, _ = root_of(receiver)

@@ -5,17 +5,19 @@ from dataclasses import replace
 from functools import reduce
 
 from cellwright.notebook.dependencies.bindings import either
+from cellwright.notebook.dependencies.model import NONE, Later, Names
 from cellwright.notebook.dependencies.python.expressions import function_scope
 from cellwright.notebook.dependencies.python.flow import Flow
-from cellwright.notebook.dependencies.model import NONE, Later, Names
-from cellwright.notebook.dependencies.python.scopes import FunctionNode, is_generator, makes_code, names_bound_outside, type_parameters
+from cellwright.notebook.dependencies.python.scopes import (
+    FunctionNode,
+    is_generator,
+    makes_code,
+    names_bound_outside,
+    type_parameters,
+)
 
 _KEEP_FOR_LATER = frozenset(
-    (
-        "property staticmethod classmethod jit njit vmap pmap cuda vectorize guvectorize lru_cache cache cached_property wraps no_grad "
-        "function inference_mode contextmanager asynccontextmanager dataclass total_ordering abstractmethod overload setter getter "
-        "singledispatch register fixture parametrize retry timeit final override njit_parallel cell_magic line_magic field_validator validator"
-    ).split()
+    ["property", "staticmethod", "classmethod", "jit", "njit", "vmap", "pmap", "cuda", "vectorize", "guvectorize", "lru_cache", "cache", "cached_property", "wraps", "no_grad", "function", "inference_mode", "contextmanager", "asynccontextmanager", "dataclass", "total_ordering", "abstractmethod", "overload", "setter", "getter", "singledispatch", "register", "fixture", "parametrize", "retry", "timeit", "final", "override", "njit_parallel", "cell_magic", "line_magic", "field_validator", "validator"]
 )
 """Decorators that do not call what they decorate at once."""
 
@@ -28,7 +30,7 @@ class Definitions(Flow):
         self.in_class = False
         self.own_calls: set[str] = set()
         """Methods of its own object that a method calls."""
-        self._methods: dict[str, "Definitions"] = {}
+        self._methods: dict[str, Definitions] = {}
 
     def note_own_call(self, method: str) -> None:
         self.own_calls.add(method)
@@ -122,4 +124,3 @@ def _name(node: ast.expr) -> str:
             return name
         case _:
             return ""
-

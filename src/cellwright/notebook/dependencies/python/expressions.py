@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cellwright.notebook.dependencies.python import effects, world
 from cellwright.notebook.dependencies.bindings import Bindings, Shares
-from cellwright.notebook.dependencies.python.ipython import HISTORY
 from cellwright.notebook.dependencies.model import ANY_FILE, ARGUMENTS, ENVIRONMENT, FILES, NONE, RANDOMS, Later, Names
+from cellwright.notebook.dependencies.python import effects, world
+from cellwright.notebook.dependencies.python.ipython import HISTORY
 from cellwright.notebook.dependencies.python.scopes import own_names, parameters_of
 from cellwright.notebook.dependencies.python.sharing import elements, shares, targets_of
 
@@ -116,7 +116,8 @@ class Expressions:
         if share is not None:
             share = self.now.resolved(share)
         self.now.forget(name)
-        if name not in self.own and name not in self._hidden:
+        if (name not in self.own or name in self.parameters) and name not in self._hidden:
+            # A parameter that is bound anew is no longer what was given.
             self.now.bound.add(name)
             self.now.perhaps.discard(name)
         if share is not None:
@@ -128,7 +129,7 @@ class Expressions:
             return
         if name in self.own:
             self.found.changes_itself |= name == self.itself
-            self.found.arguments |= name in self.parameters and name != self.itself
+            self.found.arguments |= name in self.parameters - self.now.bound and name != self.itself
         elif name not in self.now.bound:
             self.found.changes.add(name)
             if name not in WITHOUT_READING:
@@ -197,7 +198,7 @@ class Expressions:
             yield name
             return
         for other in self.now.touched(name, deep=False):
-            if other in self.parameters:
+            if other in self.parameters - self.now.bound:
                 yield ARGUMENTS
             elif other not in self.own and other not in self._hidden and other != IT:
                 yield other
@@ -382,7 +383,9 @@ def _names_of_expression(text: str) -> list[str]:
         return []
 
 
-def function_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, *, method: bool) -> tuple[Names, Names, str]:
+def function_scope(
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, *, method: bool
+) -> tuple[Names, Names, str]:
     """The names of a function: its own, its parameters, and the one by which a method knows its object."""
     parameters = parameters_of(node.args)
     itself = parameters[0] if method and parameters else ""

@@ -4,8 +4,8 @@ import ast
 from collections.abc import Callable, Iterable, Sequence
 
 from cellwright.notebook.dependencies.bindings import Bindings, Shares, joined
-from cellwright.notebook.dependencies.python.calls import Calls
 from cellwright.notebook.dependencies.model import NONE, Names
+from cellwright.notebook.dependencies.python.calls import Calls
 from cellwright.notebook.dependencies.python.sharing import elements, shares
 
 MOST_LOOPS = 3
@@ -146,7 +146,9 @@ class Flow(Calls):
             self.expr(item.context_expr)
             if item.optional_vars is not None:
                 share = shares(item.context_expr)
-                self.assign_to(item.optional_vars, item.context_expr, share.with_(share.element()), frozenset(self.makers))
+                self.assign_to(
+                    item.optional_vars, item.context_expr, share.with_(share.element()), frozenset(self.makers)
+                )
         self.body(node.body)
         if any(_called(item.context_expr) in _SWALLOW for item in node.items):
             self.now = joined((before, self.now))
@@ -216,7 +218,9 @@ def _is_not_empty(node: ast.expr) -> bool:
             return stop > 0
         case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(start)), ast.Constant(value=int(stop))]):
             return start < stop
-        case ast.Call(func=ast.Name(id="enumerate" | "sorted" | "reversed" | "list" | "tqdm" | "trange"), args=[first, *_]):
+        case ast.Call(
+            func=ast.Name(id="enumerate" | "sorted" | "reversed" | "list" | "tqdm" | "trange"), args=[first, *_]
+        ):
             return _is_not_empty(first)
         case ast.Call(func=ast.Name(id="zip"), args=[_, *_] as given):
             return all(map(_is_not_empty, given))

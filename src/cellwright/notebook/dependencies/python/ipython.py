@@ -10,19 +10,16 @@ from cellwright.notebook.dependencies.model import ANY_FILE, ENVIRONMENT, FILES,
 
 HISTORY = re.compile(r"_{1,3}|_i{1,3}|_i?\d+|_[iod]h|In|Out")
 """Names by which IPython gives back what other cells put in and out."""
-_RUNS_PYTHON = frozenset({"time", "prun", "memit", "mprun", "lprun", "capture", "heat", "snakeviz", "pyinstrument", "debug"})
+_RUNS_PYTHON = frozenset(
+    {"time", "prun", "memit", "mprun", "lprun", "capture", "heat", "snakeviz", "pyinstrument", "debug"}
+)
 _RUNS_APART = frozenset({"timeit"})
 """What runs Python whose variables do not stay."""
 _OTHER_LANGUAGES = frozenset(
-    "bash sh script html HTML javascript js latex markdown svg SVG perl ruby python2 pypy cmd system sx ! ".split()
+    ["bash", "sh", "script", "html", "HTML", "javascript", "js", "latex", "markdown", "svg", "SVG", "perl", "ruby", "python2", "pypy", "cmd", "system", "sx", "!"]
 )
 _HARMLESS = frozenset(
-    (
-        "matplotlib config load_ext reload_ext unload_ext autoreload pip conda mamba uv psearch ls pwd "
-        "lsmagic magic quickref colors xmode pprint precision pdb doctest_mode history hist rerun_help dirs autocall automagic alias_magic "
-        "autosave watermark tensorboard logstart logstop page man more less cat edit ed load nbagg gui subplots version_information "
-        "who_ls codeowner tb notebook connect_info qtconsole black nb_black lab_black code_wrap killbgscripts unalias alias bookmark"
-    ).split()
+    ["matplotlib", "config", "load_ext", "reload_ext", "unload_ext", "autoreload", "pip", "conda", "mamba", "uv", "psearch", "ls", "pwd", "lsmagic", "magic", "quickref", "colors", "xmode", "pprint", "precision", "pdb", "doctest_mode", "history", "hist", "rerun_help", "dirs", "autocall", "automagic", "alias_magic", "autosave", "watermark", "tensorboard", "logstart", "logstop", "page", "man", "more", "less", "cat", "edit", "ed", "load", "nbagg", "gui", "subplots", "version_information", "who_ls", "codeowner", "tb", "notebook", "connect_info", "qtconsole", "black", "nb_black", "lab_black", "code_wrap", "killbgscripts", "unalias", "alias", "bookmark"]
 )
 _OPTION = re.compile(r"--(?:out|err|proc)[= ]\s*([^\W\d]\w*)")
 _GIVEN_OUT = re.compile(r"(?:^|\s)-o[= ]?\s*([^\W\d]\w*(?:,[^\W\d]\w*)*)")
@@ -89,9 +86,15 @@ def cell_magic(name: str, line: str, body: str) -> Magic:
     if name in _OTHER_LANGUAGES:
         shell = name in {"bash", "sh", "system", "sx", "!", "cmd"}
         changed = NONE if shell and _harmless_script(body) else frozenset({FILES, ANY_FILE})
-        return Magic(uses=given | names_in_shell(body) if name in {"sx", "system", "!"} else given, defines=options, changes=changed)
+        return Magic(
+            uses=given | names_in_shell(body) if name in {"sx", "system", "!"} else given,
+            defines=options,
+            changes=changed,
+        )
     if name == "R":
-        return Magic(uses=given | _listed(_GIVEN_IN, line), defines=_listed(_GIVEN_OUT, line), changes=frozenset({"<R>"}))
+        return Magic(
+            uses=given | _listed(_GIVEN_IN, line), defines=_listed(_GIVEN_OUT, line), changes=frozenset({"<R>"})
+        )
     if name == "sql":
         target = re.match(r"\s*([^\W\d]\w*)\s*<<", line) or re.match(r"\s*(?:\S+\s+)?([^\W\d]\w*)\s*<<", body)
         defines = NONE if target is None else frozenset({target[1]})
@@ -190,5 +193,3 @@ def _without_options(line: str) -> str:
     while match := re.match(r"(?:-[nrpslT]\s*\S+|--?[a-zA-Z-]+)(?:\s+|$)", rest):
         rest = rest[match.end() :]
     return rest
-
-

@@ -6,15 +6,16 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 
-from cellwright.notebook.dependencies.python import effects, ipython
 from cellwright.notebook.dependencies.bindings import Shares, either, joined
+from cellwright.notebook.dependencies.model import CellNames, Later, Links, Names
+from cellwright.notebook.dependencies.python import effects, ipython
 from cellwright.notebook.dependencies.python.definitions import Definitions
 from cellwright.notebook.dependencies.python.ipython import Magic
-from cellwright.notebook.dependencies.model import CellNames, Later, Links, Names
 from cellwright.notebook.dependencies.python.sharing import shares
 
 _BUILT_IN = frozenset(dir(builtins)) | effects.MODULES.keys()
 Parsed = tuple[list[ast.stmt], str]
+
 
 def parsed(source: str) -> Parsed:
     """The statements of a cell, and its text as Python. SyntaxError if it is none, also after IPython's transformation."""
@@ -163,7 +164,11 @@ class Walk(Definitions):
     # Binding
 
     def _assign(self, targets: list[ast.expr], value: ast.expr) -> None:
-        self.expr(value)
+        if isinstance(value, ast.Lambda):
+            self.defaults(value.args)
+            self.lambdas.append(self.lambda_(value))
+        else:
+            self.expr(value)
         share = self.now.resolved(shares(value))
         code = frozenset(self.makers) | self.draws_later(value)
         lambdas = list(self.lambdas)
@@ -196,17 +201,17 @@ class Walk(Definitions):
                 self.bind(name, share)
                 if code:
                     self.now.code[name] = code - {name}
-            case (ast.Attribute() | ast.Subscript()), _:
+            case ((ast.Attribute() | ast.Subscript()), _):
                 self.set_part(target, share)
             case ast.Starred(value=inner), _:
                 self.assign_to(inner, None, share.holder(), code)
-            case (ast.Tuple(elts=parts) | ast.List(elts=parts)), (ast.Tuple(elts=values) | ast.List(elts=values)) if (
+            case ((ast.Tuple(elts=parts) | ast.List(elts=parts)), (ast.Tuple(elts=values) | ast.List(elts=values))) if (
                 len(parts) == len(values) and not any(isinstance(part, ast.Starred) for part in (*parts, *values))
             ):
                 resolved = [self.now.resolved(shares(one)) for one in values]
                 for part, inner, one in zip(parts, values, resolved, strict=True):
                     self.assign_to(part, inner, one, code)
-            case (ast.Tuple(elts=parts) | ast.List(elts=parts)), _:
+            case ((ast.Tuple(elts=parts) | ast.List(elts=parts)), _):
                 for part in parts:
                     self.assign_to(part, None, share.element(), code)
             case _:
@@ -217,7 +222,9 @@ class Walk(Definitions):
         if isinstance(target, ast.Name):
             self.read(target.id)
             self.expr(value)
-            spare = isinstance(value, ast.JoinedStr) or (isinstance(value, ast.Constant) and isinstance(value.value, str))
+            spare = isinstance(value, ast.JoinedStr) or (
+                isinstance(value, ast.Constant) and isinstance(value.value, str)
+            )
             self.change(target.id, deep=not spare)
             self.now.link(target.id, Shares(parts=shares(value).parts))
         elif isinstance(target, ast.Attribute | ast.Subscript):
@@ -270,7 +277,7 @@ class Walk(Definitions):
                 self.magic(ipython.line_magic(name, line))
             case "run_cell_magic", [name, line, body]:
                 self.magic(ipython.cell_magic(name, line, body))
-            case ("system" | "getoutput"), [command]:
+            case (("system" | "getoutput"), [command]):
                 self.magic(ipython.shell(command))
             case _:
                 self.hide(f"get_ipython().{method}")
@@ -303,7 +310,16 @@ class Walk(Definitions):
 def _may_hold_code(node: ast.expr) -> bool:
     """Whether lambdas in an expression may be in its value, and were not only given to a function that is through with them."""
     match node:
-        case ast.Lambda() | ast.Dict() | ast.List() | ast.Tuple() | ast.Set() | ast.IfExp() | ast.ListComp() | ast.DictComp():
+        case (
+            ast.Lambda()
+            | ast.Dict()
+            | ast.List()
+            | ast.Tuple()
+            | ast.Set()
+            | ast.IfExp()
+            | ast.ListComp()
+            | ast.DictComp()
+        ):
             return True
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
             return effects.is_constructor(name) or name in effects.LAZY or name == "defaultdict"

@@ -52,7 +52,9 @@ _SEEDS = re.compile(
     r"(?:random|numpy\.random)\.(?:seed|setstate|set_state)|torch\.(?:manual_seed|set_rng_state|random\.manual_seed)"
     r"|tensorflow\.(?:random\.set_seed|set_random_seed|compat\.v1\.set_random_seed)|(?:tensorflow\.)?keras\.utils\.set_random_seed"
 )
-_SEEDS_PLAIN = frozenset({"seed_everything", "set_seed", "set_all_seeds", "seed_torch", "set_random_seed", "manual_seed"})
+_SEEDS_PLAIN = frozenset(
+    {"seed_everything", "set_seed", "set_all_seeds", "seed_torch", "set_random_seed", "manual_seed"}
+)
 _DRAWS = re.compile(
     r"(?:random|numpy\.random)\.(?!default_rng|RandomState|Generator|SeedSequence|Random$|SystemRandom|PCG64|MT19937|Philox|getstate|get_state)"
     r"[a-z]\w*|torch\.(?:rand\w*|normal|bernoulli|multinomial|poisson)|torch\.nn\.(?!functional|init|utils|Module|\w*Loss)[A-Z]\w*"
@@ -60,10 +62,7 @@ _DRAWS = re.compile(
     r"|(?:tensorflow\.)?keras\.layers\.[A-Z]\w*|nn\.(?:Linear|Conv\w+|Embedding|LSTM|GRU|RNN|Transformer\w*|MultiheadAttention|BatchNorm\w+)"
 )
 _DRAWS_PLAIN = frozenset(
-    (
-        "randint uniform shuffle choice choices randrange gauss rand randn random_split Linear Conv2d Dense Conv2D Embedding LSTM GRU "
-        "Conv1D Conv1d rvs sample random_uniform random_normal"
-    ).split()
+    ["randint", "uniform", "shuffle", "choice", "choices", "randrange", "gauss", "rand", "randn", "random_split", "Linear", "Conv2d", "Dense", "Conv2D", "Embedding", "LSTM", "GRU", "Conv1D", "Conv1d", "rvs", "sample", "random_uniform", "random_normal"]
 )
 _STATES = {"numpy": frozenset({RANDOM}), "random": frozenset({RANDOM_OF_PYTHON})}
 _OF_KERAS = re.compile(r"Dense|Conv2D|Conv1D|Sequential|Model|Dropout")
@@ -92,14 +91,16 @@ _WRITERS = re.compile(
     r"copy\w*|move|symlink|truncate|unpack_archive|make_archive)|urllib\.request\.urlretrieve|(?:\w+\.)*(?:savefig|imsave|imwrite|savetxt|savemat)"
     r"|urlretrieve|wget\.download|gdown\.download|subprocess\.\w+|os\.(?:system|popen)|sqlite3\.connect|h5py\.File|nltk\.download"
 )
-_TARGET_SECOND = re.compile(r"torch\.save|joblib\.dump|urllib\.request\.urlretrieve|urlretrieve|(?:os|shutil)\.(?:rename|replace|copy\w*|move|symlink)")
+_TARGET_SECOND = re.compile(
+    r"torch\.save|joblib\.dump|urllib\.request\.urlretrieve|urlretrieve|(?:os|shutil)\.(?:rename|replace|copy\w*|move|symlink)"
+)
 _METHOD_WRITES = re.compile(
     r"to_(?:csv|excel|parquet|pickle|json|hdf|feather|html|latex|markdown|stata|netcdf|zarr|file|sql)|write_(?:text|bytes|html|image|csv|parquet|json|video)|savefig"
     r"|save|save_model|save_weights|save_pretrained|tofile|unlink|rename|mkdir|touch|rmdir|extractall|extract|dump|savetxt"
 )
 _NEEDS_TARGET = re.compile(r"to_(?:csv|json|html|latex|markdown)")
 """Without a file they give a text."""
-_PATH_READS = frozenset("read_text read_bytes exists is_file is_dir iterdir stat rglob".split())
+_PATH_READS = frozenset(["read_text", "read_bytes", "exists", "is_file", "is_dir", "iterdir", "stat", "rglob"])
 _ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 
 
@@ -109,7 +110,11 @@ def touched(call: Call) -> Touch:
         return _method(call)
     path, last = call.path, call.last
     if path in {"os.chdir", "os.fchdir"}:
-        return Touch(defines=frozenset({FOLDER})) if _is_absolute(call.texts) else Touch(uses=frozenset({FOLDER}), changes=frozenset({FOLDER}))
+        return (
+            Touch(defines=frozenset({FOLDER}))
+            if _is_absolute(call.texts)
+            else Touch(uses=frozenset({FOLDER}), changes=frozenset({FOLDER}))
+        )
     if path in {"os.getcwd", "os.path.abspath", "os.path.realpath", "pathlib.Path.cwd"}:
         return Touch(uses=frozenset({FOLDER}))
     if path in {"os.getenv", "os.environ.get"}:
@@ -223,4 +228,4 @@ def _folder(name: str) -> Names:
 
 def _is_absolute(texts: Sequence[str | None]) -> bool:
     name = texts[0] if texts else None
-    return name is not None and name.startswith(("/", "~", "\\")) or (name is not None and name[1:2] == ":")
+    return (name is not None and name.startswith(("/", "~", "\\"))) or (name is not None and name[1:2] == ":")
