@@ -34,6 +34,7 @@ SECTIONS = {
         "saving.md",
         "python.md",
         "proposals.md",
+        "stale.md",
         "reproducing.md",
         "scratch.md",
         "thinking.md",

@@ -17,13 +17,15 @@ from cellwright.core.text.counting import counted
 from cellwright.core.text.cutting import cut_text
 from cellwright.core.text.sight import seen
 from cellwright.core.types import Call
-from cellwright.jupyter.documents.open_document import DocumentChanged
+from cellwright.jupyter.documents.open_document import DocumentChanged, OpenDocument
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.model import JsonObject, LiveCell, RoomKind
 from cellwright.jupyter.notebooks.cellreadings import CellStateShown
+from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.shapes import cell_uri
 from cellwright.jupyter.notebooks.whole import read_cell
 from cellwright.jupyter.service import LiveNotebooks
+from cellwright.jupyter.staleness.tracking import StatesOfNotebook
 from cellwright.jupyter.staleness.words import mark_of, state_shown, states_shown
 from cellwright.notebook.addressing import by_id
 from cellwright.notebook.outputs import PICTURES, best_mime, is_data, is_error, is_stream
@@ -84,8 +86,8 @@ class NotebookResources:
         path, cell_id, number = _parsed(uri)
         async with self._notebooks.open(call, path) as document:
             notebook = document.view
-            states = await self._notebooks.states.look(call, await self._notebooks.connected(call), document)
             if cell_id is None:
+                states = await self._states(call, document)
                 meta: dict[str, object] = {
                     "cell_count": notebook.cell_count,
                     "live": document.live,
@@ -100,9 +102,12 @@ class NotebookResources:
                 shown = [cell.id] if len(cell.source) <= MOST_CHARACTERS else []
                 view = self._notebooks.sight(call, path).show_aside(notebook, shown)
                 # In a thread: a text of megabytes takes seconds to clean.
-                state = state_shown(states, notebook, cell.index, cell.head)
+                state = state_shown(await self._states(call, document), notebook, cell.index, cell.head)
                 return [await asyncio.to_thread(_source, cell, state, view)]
         return [await asyncio.to_thread(_output, cell, number)]
+
+    async def _states(self, call: Call, document: OpenDocument[LiveNotebook]) -> StatesOfNotebook:
+        return await self._notebooks.states.look(call, await self._notebooks.connected(call), document)
 
     async def watch(self, call: Call, uri: str) -> AbstractAsyncContextManager[object] | None:
         path, cell_id, number = _parsed(uri)

@@ -317,6 +317,7 @@ async def test_cells_without_what_is_empty(agent: Any, jupyter_server: JupyterSe
         await do("execute_nb_cells", path=path, ranges=[{"start": 1}])
         full = await do("read_nb_cells", path=path)
         keys = {"index", "id", "cell_type", "source", "revision", "metadata", "execution_count", "outputs", "truncated"}
+        keys.add("state")
         assert all(set(cell) == keys for cell in full["cells"])
         assert set(full) == {"path", "view", "cells", "truncated", "max_cell_data", "live"}
         none = await do("read_nb_cells", path=path, outputs="none")

@@ -41,6 +41,7 @@ class CellRemarks(CellStateShown, total=False):
 
 
 NO_STATE: CellStateShown = {}
+UNSAID = (None, State.FRESH, State.NOT_RUN)
 
 
 class CellBody(CellRemarks):
@@ -124,7 +125,7 @@ class CellDigest(CellBody):
 
 
 def digest_cell(cell: LiveCell, limit: int, *, outputs: bool, state: CellStateShown = NO_STATE) -> CellDigest:
-    """A cell with its outputs in short, or without them. A code cell without a state is fresh."""
+    """A cell with its outputs in short, or without them. A code cell without a state is fresh, or was not run and has no count."""
     cleaned = seen(cell.source)
     digest: CellDigest = {**_body(cell, cleaned, limit)}
     if metadata := _shown_metadata(cell.metadata):
@@ -135,7 +136,7 @@ def digest_cell(cell: LiveCell, limit: int, *, outputs: bool, state: CellStateSh
         digest["outputs"] = [_summary(output) for output in cell.outputs]
     if gaps_of(digest["source"]):
         digest["truncated"] = {"source": True}
-    return {**digest, **(NO_STATE if state.get("state") == State.FRESH else state), **_remarks(cell, cleaned, 0)}
+    return {**digest, **(NO_STATE if state.get("state") in UNSAID else state), **_remarks(cell, cleaned, 0)}
 
 
 def _body(cell: LiveCell, cleaned: Cleaned, limit: int) -> CellBody:
