@@ -124,3 +124,48 @@ async def test_lab_opened_after_the_agent_started_the_kernel_sees_the_same_varia
         output = cell(page, 1).locator(".jp-OutputArea-output")
         await expect(output).to_contain_text("43", timeout=PATIENCE)
         await launched.close()
+
+
+@requirement("stale:people")
+async def test_what_a_person_edits_and_runs_in_lab_changes_the_states(lab: JupyterProcess, ours: HttpServer) -> None:
+    write_notebook(lab.root, "states.ipynb", ["rate = 2", "total = rate * 10\ntotal", "'apart'"], metadata=KERNEL)
+    async with async_playwright() as playwright, http_client(ours) as client:
+
+        async def cells() -> list[dict[str, Any]]:
+            result = await client.call_tool("read_nb_cells", {"path": "states.ipynb"})
+            assert result.structured_content is not None, result.content
+            return result.structured_content["cells"]
+
+        async def comes(key: str, value: object) -> None:
+            """Wait until a cell of the shared document has this, which the person sees already."""
+            async with asyncio.timeout(PATIENCE / 1_000):
+                while value not in [cell[key] for cell in await cells()]:  # noqa: ASYNC110 - it comes from the browser
+                    await asyncio.sleep(0.05)
+
+        async def states() -> list[str]:
+            return [cell["state"] for cell in await cells()]
+
+        assert not (await client.call_tool("execute_nb_cells", {"path": "states.ipynb", "cells": "all"})).is_error
+        assert await states() == ["fresh", "fresh", "fresh"]
+        launched = await playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
+        page = await launched.new_page()
+        await page.goto(f"{lab.url}/lab/tree/states.ipynb?token={lab.token}", timeout=PATIENCE)
+        await expect(editor(page, 1)).to_contain_text("total", timeout=PATIENCE)
+        await expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible(timeout=PATIENCE)
+        await editor(page, 0).click()
+        await page.keyboard.press("End")
+        await page.keyboard.type("5")
+        await expect(editor(page, 0)).to_contain_text("rate = 25")
+        await comes("source", "rate = 25")
+        assert await states() == ["edited", "stale", "fresh"]
+        await page.keyboard.press("Control+Enter")
+        await expect(cell(page, 0).locator(".jp-InputArea-prompt")).to_have_text("[4]:", timeout=PATIENCE)
+        await comes("execution_count", 4)
+        assert await states() == ["fresh", "stale", "fresh"]
+        assert (await cells())[1]["because"] == "rate comes from cell 0 (c0), which ran again since"
+        await editor(page, 1).click()
+        await page.keyboard.press("Control+Enter")
+        await expect(cell(page, 1).locator(".jp-OutputArea-output")).to_contain_text("250", timeout=PATIENCE)
+        await comes("execution_count", 5)
+        assert await states() == ["fresh", "fresh", "fresh"]
+        await launched.close()

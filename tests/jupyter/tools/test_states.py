@@ -73,7 +73,7 @@ async def test_an_edit_makes_stale_what_depends_on_it_and_nothing_else(
     assert stat["states"] == {"fresh": 5}
     assert stat["top_to_bottom"] == "would give what is shown"
     edited = (await edit_nb_cell(notebooks, CALL, path, "rate = 2", "rate = 3", 0)).data
-    assert edited["stale"] == "2 cells are stale now: 0, 3"
+    assert edited["stale"] == "1 cell is stale now: 3"
     assert await states_of(notebooks, path) == ["edited", "fresh", "fresh", "stale", "fresh"]
     assert (await reasons_of(notebooks, path))[3] == "rate comes from cell 0 (c0), which was edited since it ran"
     stat = await get_nb_stat(notebooks, CALL, path, outline=True)

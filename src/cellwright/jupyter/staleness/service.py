@@ -65,10 +65,11 @@ class CellStates:
         age = asyncio.get_running_loop().time() - states.asked_at
         if session is not None or states.kernel.is_outdated(age):
             await self._update(call, states, view, await self._ask(connected, path, states, session))
-            return states
-        await self._update(call, states, view, states.kernel)
+        else:
+            await self._update(call, states, view, states.kernel)
         if states.doubts_kernel:
             await self._update(call, states, view, await self._ask(connected, path, states, session))
+        states.news()
         return states
 
     async def _update(self, call: Call, states: StatesOfNotebook, view: LiveNotebook, kernel: KernelSeen) -> None:

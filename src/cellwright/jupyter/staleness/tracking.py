@@ -71,7 +71,7 @@ class StatesOfNotebook:
     def __init__(self, view: LiveNotebook, names: NamesOfCells) -> None:
         self._names = names
         self._changes = _Changes()
-        self._stop = view.on_change(self._changes.note)
+        view.on_change(self._changes.note)
         self._states = NotebookStates()
         self._texts: dict[str, str] = {}
         """The source of each code cell for which its names stand."""
@@ -161,15 +161,12 @@ class StatesOfNotebook:
         """For each code cell the names that it uses, and the cells that they come from."""
         return {key: self._states.graph.link(key).sources for key in self._order}
 
-    def news(self, *, silent: bool = False) -> list[str]:
-        """The cells that are stale now and were not when this was last asked."""
-        stale = {key: state.state for key, state in self._judged.items() if state.state in NOT_AS_SHOWN}
-        news = [key for key in stale if key not in self._told]
+    def news(self) -> dict[str, State]:
+        """The cells that are stale, or of which that is not known, and were not so when this was last asked."""
+        stale = {key: state.state for key, state in self._judged.items() if state.state in TOLD}
+        news = {key: state for key, state in stale.items() if self._told.get(key) is not state}
         self._told = stale
-        return [] if silent else sorted(news, key=self._states.graph.position.__getitem__)
-
-    def close(self) -> None:
-        self._stop()
+        return news
 
     def _has_run(self, kernel: KernelSeen) -> bool:
         return kernel.runs is not None and kernel.runs.version != self._runs_version
@@ -280,7 +277,8 @@ class StatesOfNotebook:
         return LastRun(State.UNKNOWN, note=f"what ran as [{run.number}] in this kernel was other code")
 
 
-NOT_AS_SHOWN = frozenset((State.STALE, State.EDITED, State.UNKNOWN))
+TOLD = frozenset((State.STALE, State.UNKNOWN))
+"""States of which the answer of an edit tells. Whoever edited a cell knows that it is edited."""
 
 
 def code_heads(view: LiveNotebook) -> dict[str, CellHead]:

@@ -1,6 +1,6 @@
 """The states of cells in the words of an answer."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 from typing_extensions import TypedDict
 
@@ -123,12 +123,21 @@ def _missing_shown(missing: Missing, view: LiveNotebook) -> str:
     return f"{used}, defined nowhere"
 
 
-def stale_news(keys: Iterable[str], view: LiveNotebook) -> StaleNews:
+def stale_news(news: Mapping[str, State], view: LiveNotebook) -> StaleNews:
     """The cells that are stale now, in a line."""
-    indexes = sorted(index for key in keys if (index := index_of(view, key)) is not None)
-    if not indexes:
-        return {}
+    stale, unknown = (_indexes(news, state, view) for state in (State.STALE, State.UNKNOWN))
+    parts: list[str] = []
+    if stale:
+        parts.append(f"{counted(len(stale), 'cell')} {'is' if len(stale) == 1 else 'are'} stale now: {_named(stale)}")
+    if unknown:
+        parts.append(f"not known whether stale: {_named(unknown)}")
+    return {"stale": "; ".join(parts)} if parts else {}
+
+
+def _indexes(news: Mapping[str, State], state: State, view: LiveNotebook) -> list[int]:
+    return sorted(index for key in news if news[key] is state and (index := index_of(view, key)) is not None)
+
+
+def _named(indexes: Sequence[int]) -> str:
     named = ", ".join(map(str, indexes[:MOST_CELLS]))
-    more = f" and {len(indexes) - MOST_CELLS} more" if len(indexes) > MOST_CELLS else ""
-    count = counted(len(indexes), "cell")
-    return {"stale": f"{count} {'is' if len(indexes) == 1 else 'are'} stale now: {named}{more}"}
+    return f"{named} and {len(indexes) - MOST_CELLS} more" if len(indexes) > MOST_CELLS else named
