@@ -62,7 +62,7 @@ simple = st.one_of(
     st.builds("del {}".format, lists | numbers),
     st.builds("{}[1:] = []".format, lists),
     st.builds("[{}.append(x) for x in (1, 2)]".format, lists),
-    st.builds("print(*{}, sep='')".format, lists),
+    st.builds("print('', *{}, sep='')".format, lists),
     st.builds("({} := {})".format, numbers, lists),
     st.builds("str({} if {} else {})".format, lists, numbers, numbers),
     st.builds("{}({})".format, functions, lists),
@@ -120,7 +120,7 @@ def ran(source: str) -> tuple[Kernel, set[str], bool]:
         return len(given)
 
     values: dict[str, Any] = {"a": [1, 2, 3], "b": [[1], [2]], "c": [4, [5]], "i": 0, "j": 1, "k": 2}
-    values |= dict.fromkeys(FUNCTIONS, first) | {"nothing": Nothing, "print": lambda *_, **__: None}
+    values |= dict.fromkeys(FUNCTIONS, first) | {"nothing": Nothing, "print": str.format}
     kernel = Kernel(values)
     before = copy.deepcopy({name: values[name] for name in NAMES})
     try:
@@ -128,7 +128,7 @@ def ran(source: str) -> tuple[Kernel, set[str], bool]:
         ended = True
     except (ValueError, TypeError, NameError, IndexError, AttributeError, RecursionError, KeyError):
         ended = False
-    after = {name: dict.get(kernel, name, "deleted") for name in NAMES}
+    after = dict.fromkeys(NAMES) | dict(kernel.items())
     return kernel, {name for name in NAMES if not same(before[name], after[name])}, ended
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, cast
 
 from cellwright.notebook.dependencies.model import CellNames, Later
 from cellwright.notebook.dependencies.reading import load, names_of
@@ -50,7 +50,7 @@ def _later(kept: Mapping[str, Any]) -> Later:
 
 def _value(kept: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(kept, list):
-        return frozenset(kept)  # pyright: ignore[reportUnknownArgumentType] - names
+        return frozenset(cast("list[str]", kept))
     if isinstance(kept, Mapping):
         return {name: frozenset(names) for name, names in kept.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - names
     return kept

@@ -23,6 +23,11 @@ ARGUMENTS = "<arguments>"
 """What a function is given, in what it gives on to others."""
 
 
+def listed(text: str) -> Names:
+    """The names that stand in a text, with white space between them."""
+    return frozenset(text.split())
+
+
 def file_named(name: str) -> str:
     return f"<file {name}>"
 
@@ -57,16 +62,17 @@ class Later:
 class CellNames:
     """The names that a cell reads and writes.
 
-    Beside the names of variables there are some that no variable can have, for what cells share without one: `<random>` and others for the
-    state of random numbers, `<folder>` for the working folder, `<environment>` for the environment's variables, `<file NAME>` for a file that is
-    named by a literal text, `<files>` and `<any file>` for the others. Names that are built in are names like others, because a notebook may
-    define them.
+    Beside the names of variables there are some that no variable can have, for what cells share without one: `<random>` and
+    others for the state of random numbers, `<folder>` for the working folder, `<environment>` for the environment's variables,
+    `<file NAME>` for a file that is named by a literal text, `<files>` and `<any file>` for the others. Names that are built in
+    are names like others, because a notebook may define them.
     """
 
     defines: Names = NONE
     """Surely bound or deleted, whatever they were before."""
     perhaps: Names = NONE
-    """Bound or deleted only in some cases, such as in a loop that may be empty: afterwards it is this cell's value or the one from before."""
+    """Bound or deleted only in some cases, such as in a loop that may be empty: afterwards it is this cell's value or the one from
+    before."""
     changes: Names = NONE
     """Changed in place: what they were before still matters. All of them are in `uses`, too, but for `<files>` and `<any file>`: who writes
     a file does not read what others wrote."""
@@ -86,12 +92,12 @@ class CellNames:
     aliases: Links = field(default_factory=_no_links)
     """For a name that is bound: other names with which it may share an object, so that changing one in place changes the other."""
     inside: Links = field(default_factory=_no_links)
-    """For a name: others in whose object its own may lie, as an element or attribute. Changing it changes them; a deep change of them
-    changes it."""
+    """For a name: the places in which its object may lie, `other[key]`, or `other` where the key is not known (`bindings.whole_of`
+    gives the name). Changing it changes the other, and what else may lie in the same place; a deep change of the other changes it."""
     code: Links = field(default_factory=_no_links)
-    """For a name that is bound: the names its value was made with, whose code it may hold (an instance its class, a partial function its
-    function). Using it may do what those of them do later that `makes` something. Names such as `<random>` stand for themselves: using it uses and changes
-    them."""
+    """For a name that is bound: the names its value was made with, whose code it may hold (an instance its class, a partial
+    function its function). Using it may do what those of them do later that `makes` something. Names such as `<random>` stand for
+    themselves: using it uses and changes them."""
     spent: Names = NONE
     """Bound to what is used up by being read, such as a generator: each use is a change."""
     stars: Names = NONE

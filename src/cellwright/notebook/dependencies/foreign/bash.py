@@ -7,17 +7,24 @@ harmless may read and write any file.
 from typing import TYPE_CHECKING
 
 from cellwright.notebook.dependencies.foreign.walking import ForeignWalk, inside, text_of
-from cellwright.notebook.dependencies.model import ANY_FILE, FILES, FOLDER, file_named
+from cellwright.notebook.dependencies.model import ANY_FILE, FILES, FOLDER, file_named, listed
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_DYNAMIC = frozenset({"eval", "source", ".", "exec", "trap", "bash", "sh", "alias", "unalias", "shopt"})
+_DYNAMIC = frozenset({"eval", "source", ".", "exec", "trap", "let", "bash", "sh", "alias", "unalias", "shopt"})
 _BINDING = frozenset({"read", "mapfile", "readarray", "getopts"})
-_HARMLESS = frozenset(
-    ["echo", "printf", "true", "false", "test", "[", "pwd", "date", "sleep", "which", "type", "whoami", "uname", "hostname", "expr", "seq", "basename", "dirname", "set", "shift", "return", "exit", "wait", ":"]
+_HARMLESS = listed(
+    """
+    echo printf true false test [ pwd date sleep which type whoami uname hostname expr seq basename dirname set shift
+    return exit wait :
+    """
 )
-_READING = frozenset(["cat", "head", "tail", "ls", "wc", "grep", "sort", "uniq", "cut", "diff", "find", "awk", "tr", "stat", "file", "du", "df", "less", "more", "jq"])
+_READING = listed(
+    """
+    cat head tail ls wc grep sort uniq cut diff find awk tr stat file du df less more jq
+    """
+)
 
 
 class BashWalk(ForeignWalk):
@@ -56,37 +63,32 @@ def _declaration(walk: ForeignWalk, node: "Node") -> None:
 def _command(walk: ForeignWalk, node: "Node") -> None:
     name_node = node.child_by_field_name("name")
     # Of `X=1 command`, the assignment holds for the command alone.
-    for child in node.named_children:
-        if child.type == "variable_assignment":
-            walk.visit(child.child_by_field_name("value"))
-        else:
-            walk.visit(child)
+    values = (child.child_by_field_name("value") or child for child in node.named_children)
+    for value in values:
+        walk.visit(value)
     if name_node is None:
         return
     name, words = text_of(name_node), [text_of(child) for child in node.children_by_field_name("argument")]
-    if inside(name_node, "simple_expansion", "expansion", "command_substitution"):
-        walk.opaque = walk.opaque or "a command whose name is computed"
-    elif name in _DYNAMIC:
-        walk.opaque = walk.opaque or name
-    elif name in _BINDING:
-        for word in words:
-            if word.isidentifier():
-                walk.bind(word)
+    computed = inside(name_node, "simple_expansion", "expansion", "command_substitution")
+    if computed or name in _DYNAMIC:
+        walk.opaque = walk.opaque or ("a command whose name is computed" if computed else name)
+    elif name in _BINDING or (name == "printf" and words[:1] == ["-v"]):
+        for word in filter(str.isidentifier, words):
+            walk.bind(word)
     elif name in {"cd", "pushd", "popd"}:
         walk.note(FOLDER)
-    elif name == "let":
-        walk.opaque = walk.opaque or name
-    elif name == "printf" and words[:1] == ["-v"]:
-        walk.bind(words[1] if len(words) > 1 else "")
     elif name in _READING:
         walk.uses |= {FILES, ANY_FILE, FOLDER}
     elif name not in _HARMLESS:
-        command = f"<command {name}>"
-        known = command in walk.now.functions
-        walk.read(command)
-        if not known:
-            walk.uses |= {FILES, ANY_FILE, FOLDER}
-            walk.note(FILES, ANY_FILE)
+        _unknown_command(walk, f"<command {name}>")
+
+
+def _unknown_command(walk: ForeignWalk, command: str) -> None:
+    known = command in walk.now.functions
+    walk.read(command)
+    if not known:
+        walk.uses |= {FILES, ANY_FILE, FOLDER}
+        walk.note(FILES, ANY_FILE)
 
 
 def _redirect(walk: ForeignWalk, node: "Node") -> None:

@@ -59,7 +59,8 @@ def _parser(grammar: str) -> "Parser | None":
     with warnings.catch_warnings():
         # A few grammars still return their pointer as a number, which works but is deprecated.
         warnings.simplefilter("ignore", DeprecationWarning)
-        return Parser(Language(module.language()))
+        pointer: object = module.language()
+        return Parser(Language(pointer))
 
 
 def forget() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cellwright.notebook.dependencies.bindings import ALONE, Shares
 from cellwright.notebook.dependencies.foreign.walking import ForeignWalk, inside, text_of
-from cellwright.notebook.dependencies.model import ANY_FILE, FILES, RANDOM, Later
+from cellwright.notebook.dependencies.model import ANY_FILE, FILES, RANDOM, Later, listed
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -26,8 +26,10 @@ _PURE = re.compile(
     r"log|error|warn|info|table|map|filter|slice|concat|join|split|find\w*|includes|indexOf|toString|to[A-Z]\w*|get\w*|is[A-Z]\w*|has|keys|values|"
     r"entries|forEach|some|every|reduce\w*|trim|charAt|then|catch|stringify|parse|display|html|markdown|print\w*|test|match\w*|replace\w*"
 )
-_MUTATORS = frozenset(
-    ["push", "pop", "shift", "unshift", "splice", "sort", "reverse", "fill", "copyWithin", "set", "add", "delete", "clear", "next", "append", "assign"]
+_MUTATORS = listed(
+    """
+    push pop shift unshift splice sort reverse fill copyWithin set add delete clear next append assign
+    """
 )
 
 
@@ -156,11 +158,10 @@ def _declared(body: "Node") -> Iterable[str]:
                     yield from _bound_by(target)
         elif node.type in {"for_in_statement", "catch_clause"}:
             target = node.child_by_field_name("left") or node.child_by_field_name("parameter")
-            if target is not None and (node.type == "catch_clause" or node.child_by_field_name("kind") is not None):
-                yield from _bound_by(target)
+            declares = node.type == "catch_clause" or node.child_by_field_name("kind") is not None
+            yield from _bound_by(target) if target is not None and declares else ()
         elif node.type in {"function_declaration", "class_declaration", "generator_function_declaration"}:
-            if (name := node.child_by_field_name("name")) is not None:
-                yield text_of(name)
+            yield from (text_of(name) for name in node.children_by_field_name("name"))
         if node is body or node.type not in _FUNCTIONS | {"class_declaration", "class"}:
             pending.extend(node.named_children)
 
@@ -215,7 +216,7 @@ def _for_in(walk: ForeignWalk, node: "Node") -> None:
 
 def _for(walk: ForeignWalk, node: "Node") -> None:
     start = node.child_by_field_name("initializer")
-    own = [name for name in _declared(start)] if start is not None and start.type == "lexical_declaration" else []
+    own = list(_declared(start)) if start is not None and start.type == "lexical_declaration" else []
     walk.block(own, node.named_children)
 
 
@@ -281,10 +282,11 @@ def _method(walk: ForeignWalk, function: "Node", names: set[str], *, thrown: boo
     if text_of(function) == "Object.assign" and names:
         for given in names:
             walk.change(given)
-    elif root and root not in {"console", "Math", "JSON", "Object", "Promise", "Array"}:
-        if name in _MUTATORS or (thrown and not _PURE.fullmatch(name)):
-            walk.change(root)
-            walk.now.link(root, Shares(parts=frozenset((given, "") for given in names)))
+        return
+    changes = name in _MUTATORS or (thrown and not _PURE.fullmatch(name))
+    if changes and root not in {"", "console", "Math", "JSON", "Object", "Promise", "Array"}:
+        walk.change(root)
+        walk.now.link(root, Shares(parts=frozenset((given, "") for given in names)))
 
 
 def _statement(walk: ForeignWalk, node: "Node") -> None:

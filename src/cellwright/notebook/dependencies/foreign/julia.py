@@ -5,14 +5,20 @@ from typing import TYPE_CHECKING
 
 from cellwright.notebook.dependencies.bindings import ALONE, Shares
 from cellwright.notebook.dependencies.foreign.walking import ForeignWalk, inside, text_of
-from cellwright.notebook.dependencies.model import ANY_FILE, FILES, FOLDER, RANDOM, Later
+from cellwright.notebook.dependencies.model import ANY_FILE, FILES, FOLDER, RANDOM, Later, listed
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _DYNAMIC = frozenset({"eval", "include", "include_string", "evalfile", "Meta.eval", "Core.eval", "Base.eval"})
-_KNOWN_MACROS = frozenset(
-    ["time", "timev", "elapsed", "allocated", "btime", "benchmark", "show", "assert", "inbounds", "simd", "views", "view", "threads", "async", "sync", "spawn", "info", "warn", "error", "debug", "inline", "noinline", "test", "testset", "test_throws", "printf", "sprintf", ".", "which", "code_warntype", "code_typed", "code_llvm", "less", "edit", "macroexpand", "doc", "animate", "gif", "L_str", "df_str", "r_str", "layout", "transform", "subset", "select", "combine", "orderby", "by", "pipe", "chain", "with", "distributed", "everywhere", "fastmath", "assume", "benchmarkable", "belapsed", "bprofile", "profile", "showprogress", "progress", "kwdef"]
+_KNOWN_MACROS = listed(
+    """
+    time timev elapsed allocated btime benchmark show assert inbounds simd views view threads async sync spawn info
+    warn error debug inline noinline test testset test_throws printf sprintf . which code_warntype code_typed
+    code_llvm less edit macroexpand doc animate gif L_str df_str r_str layout transform subset select combine orderby
+    by pipe chain with distributed everywhere fastmath assume benchmarkable belapsed bprofile profile showprogress
+    progress kwdef
+    """
 )
 _RANDOM = frozenset(
     {"rand", "randn", "randperm", "shuffle", "sample", "randexp", "randstring", "rand!", "randn!", "shuffle!"}
@@ -20,22 +26,15 @@ _RANDOM = frozenset(
 _READS = frozenset(
     {"open", "read", "readlines", "readline", "readdir", "isfile", "isdir", "CSV.read", "CSV.File", "load", "readdlm"}
 )
-_WRITES = frozenset(
-    {
-        "open",
-        "write",
-        "CSV.write",
-        "save",
-        "savefig",
-        "rm",
-        "mv",
-        "cp",
-        "mkdir",
-        "mkpath",
-        "writedlm",
-        "download",
-        "run",
-    }
+_WRITES = listed(
+    """
+    open write CSV.write save savefig rm mv cp mkdir mkpath writedlm download run
+    """
+)
+
+
+_FIRST_ALONE = frozenset(
+    {"push!", "append!", "pushfirst!", "insert!", "setindex!", "union!", "mul!", "copyto!", "get!"}
 )
 
 
@@ -136,7 +135,7 @@ def _define(walk: ForeignWalk, signature: "Node", body: "Iterable[Node]") -> Non
     types = [
         child for part in given for typed in inside(part, "typed_expression") for child in typed.named_children[1:]
     ]
-    walk.visit_all([child for child in types])
+    walk.visit_all(types)
     statements = list(body)
     later = walk.function(_assigned(statements), parameters, [*defaults, *statements])
     name = text_of(head)
@@ -279,6 +278,15 @@ def _call(walk: ForeignWalk, node: "Node") -> None:
     arguments = [child for part in rest for child in (part.named_children if part.type == "argument_list" else [part])]
     walk.visit_all(rest)
     given = [root for argument in arguments if (root := _root(argument))]
+    _beside(walk, name, len(arguments))
+    if name.endswith("!") and given:
+        _mutate(walk, name.rpartition(".")[2], given)
+    if function.type == "identifier":
+        walk.give(name, given)
+
+
+def _beside(walk: ForeignWalk, name: str, count: int) -> None:
+    """Random numbers, files and the folder, and what hides names."""
     last = name.rpartition(".")[2]
     if name in _DYNAMIC or last in {"eval", "include"}:
         walk.opaque = walk.opaque or name
@@ -286,30 +294,22 @@ def _call(walk: ForeignWalk, node: "Node") -> None:
         walk.note(RANDOM)
     elif last == "seed!":
         walk.bind(RANDOM)
-    elif name in {"cd"}:
+    elif name == "cd":
         walk.note(FOLDER)
     if name in _READS:
         walk.uses |= {FILES, ANY_FILE, FOLDER}
-    if name in _WRITES and not (name == "open" and len(arguments) == 1):
+    if name in _WRITES and not (name == "open" and count == 1):
         walk.note(FILES, ANY_FILE)
-    if last.endswith("!") and given:
-        walk.change(given[0])
-        for other in given[1:]:
-            walk.now.link(given[0], Shares(parts=frozenset({(other, "")})))
-            if last not in {
-                "push!",
-                "append!",
-                "pushfirst!",
-                "insert!",
-                "setindex!",
-                "union!",
-                "mul!",
-                "copyto!",
-                "get!",
-            }:
-                walk.change(other)
-    if function.type == "identifier":
-        walk.give(name, given)
+
+
+def _mutate(walk: ForeignWalk, name: str, given: list[str]) -> None:
+    """A function whose name ends in `!` changes its first argument, some others, too."""
+    first, *others = given
+    walk.change(first)
+    for other in others:
+        walk.now.link(first, Shares(parts=frozenset({(other, "")})))
+        if name not in _FIRST_ALONE:
+            walk.change(other)
 
 
 def _macro(walk: ForeignWalk, node: "Node") -> None:

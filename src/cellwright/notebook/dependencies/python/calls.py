@@ -101,9 +101,8 @@ class Calls(Expressions):
             self.makes_more = True
         if path != name:
             self._of_module(node, path, used=used)
-        elif not self._changes_known(node, path) and not used and not effects.is_pure_method(name):
-            if name not in effects.PURE_FUNCTIONS and name not in self.now.functions:
-                self.found.commands.add(name)
+        elif not self._changes_known(node, path) and not used and not self._is_harmless(name):
+            self.found.commands.add(name)
         self.give(name, frozenset(other for share in self._shares_given(node) for other in share.every))
 
     def _of_module(self, node: ast.Call, path: str, *, used: bool) -> None:
@@ -113,10 +112,12 @@ class Calls(Expressions):
             steps > 1 and last in effects.CONTAINER and not path.startswith("numpy.")
         ):
             self.change(root, deep=False)
-        elif not self._changes_known(node, path) and not used:
-            if not effects.is_known(path) and last not in effects.PURE_FUNCTIONS and not effects.is_pure_method(last):
-                for share in self._shares_given(node):
-                    self.change_shares(share, deep=True)
+        elif not self._changes_known(node, path) and not (used or effects.is_known(path) or self._is_harmless(last)):
+            for share in self._shares_given(node):
+                self.change_shares(share, deep=True)
+
+    def _is_harmless(self, function: str) -> bool:
+        return function in effects.PURE_FUNCTIONS or effects.is_pure_method(function) or function in self.now.functions
 
     def _changes_known(self, node: ast.Call, path: str) -> bool:
         """Whether the function is one that is known to change what it is given, which it then does."""
@@ -186,9 +187,8 @@ class Calls(Expressions):
         for keyword in node.keywords:
             if keyword.arg == "out":
                 self.change_value(keyword.value, deep=True)
-            elif keyword.arg == "inplace" and isinstance(node.func, ast.Attribute):
-                if not (isinstance(keyword.value, ast.Constant) and not keyword.value.value):
-                    self.change_value(node.func.value, deep=True)
+            elif keyword.arg == "inplace" and isinstance(node.func, ast.Attribute) and not _is_false(keyword.value):
+                self.change_value(node.func.value, deep=True)
 
     def _shares_given(self, node: ast.Call) -> list[Shares]:
         return [elements(value.value) if isinstance(value, ast.Starred) else shares(value) for value in _given(node)]
@@ -196,6 +196,10 @@ class Calls(Expressions):
 
 def _given(node: ast.Call) -> list[ast.expr]:
     return [*node.args, *(keyword.value for keyword in node.keywords)]
+
+
+def _is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not node.value
 
 
 def _is_shell(node: ast.expr) -> bool:

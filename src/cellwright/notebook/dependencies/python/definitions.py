@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import reduce
 
 from cellwright.notebook.dependencies.bindings import either
-from cellwright.notebook.dependencies.model import NONE, Later, Names
+from cellwright.notebook.dependencies.model import NONE, Later, Names, listed
 from cellwright.notebook.dependencies.python.expressions import function_scope
 from cellwright.notebook.dependencies.python.flow import Flow
 from cellwright.notebook.dependencies.python.scopes import (
@@ -16,8 +16,13 @@ from cellwright.notebook.dependencies.python.scopes import (
     type_parameters,
 )
 
-_KEEP_FOR_LATER = frozenset(
-    ["property", "staticmethod", "classmethod", "jit", "njit", "vmap", "pmap", "cuda", "vectorize", "guvectorize", "lru_cache", "cache", "cached_property", "wraps", "no_grad", "function", "inference_mode", "contextmanager", "asynccontextmanager", "dataclass", "total_ordering", "abstractmethod", "overload", "setter", "getter", "singledispatch", "register", "fixture", "parametrize", "retry", "timeit", "final", "override", "njit_parallel", "cell_magic", "line_magic", "field_validator", "validator"]
+_KEEP_FOR_LATER = listed(
+    """
+    property staticmethod classmethod jit njit vmap pmap cuda vectorize guvectorize lru_cache cache cached_property
+    wraps no_grad function inference_mode contextmanager asynccontextmanager dataclass total_ordering abstractmethod
+    overload setter getter singledispatch register fixture parametrize retry timeit final override njit_parallel
+    cell_magic line_magic field_validator validator
+    """
 )
 """Decorators that do not call what they decorate at once."""
 

@@ -2,6 +2,8 @@
 
 import re
 
+from cellwright.notebook.dependencies.model import listed
+
 MODULES = {
     "np": "numpy",
     "pd": "pandas",
@@ -31,7 +33,17 @@ MODULES = {
     "ne": "numexpr",
     **{
         name: name
-        for name in ["os", "sys", "re", "json", "math", "random", "time", "datetime", "itertools", "functools", "collections", "pickle", "glob", "shutil", "logging", "warnings", "copy", "csv", "heapq", "bisect", "string", "statistics", "urllib", "requests", "io", "gc", "subprocess", "pathlib", "tempfile", "torch", "torchvision", "sklearn", "scipy", "numpy", "pandas", "seaborn", "matplotlib", "tensorflow", "keras", "jax", "cv2", "nltk", "spacy", "joblib", "plotly", "altair", "networkx", "statsmodels", "xgboost", "lightgbm", "gensim", "textwrap", "pprint", "typing", "operator", "contextlib", "threading", "multiprocessing", "asyncio", "hashlib", "base64", "zipfile", "tarfile", "sqlite3", "platform", "importlib", "inspect", "traceback", "uuid", "secrets", "ast", "dask", "polars", "duckdb", "numexpr", "skimage", "PIL", "imageio", "folium", "geopandas", "bs4", "tqdm", "IPython", "ipywidgets"]
+        for name in listed(
+            """
+            os sys re json math random time datetime itertools functools collections pickle glob shutil logging
+            warnings copy csv heapq bisect string statistics urllib requests io gc subprocess pathlib tempfile torch
+            torchvision sklearn scipy numpy pandas seaborn matplotlib tensorflow keras jax cv2 nltk spacy joblib
+            plotly altair networkx statsmodels xgboost lightgbm gensim textwrap pprint typing operator contextlib
+            threading multiprocessing asyncio hashlib base64 zipfile tarfile sqlite3 platform importlib inspect
+            traceback uuid secrets ast dask polars duckdb numexpr skimage PIL imageio folium geopandas bs4 tqdm
+            IPython ipywidgets
+            """
+        )
     },
 }
 """What the usual names of modules stand for, where the import is in another cell."""
@@ -48,24 +60,68 @@ SETTERS = re.compile(
 )
 """Functions that change their module."""
 
-CONTAINER = frozenset(
-    ["append", "extend", "insert", "add", "appendleft", "extendleft", "update", "setdefault", "discard", "remove", "clear", "sort", "reverse", "put", "put_nowait"]
+CONTAINER = listed(
+    """
+    append extend insert add appendleft extendleft update setdefault discard remove clear sort reverse put put_nowait
+    """
 )
 """Mutators that leave what is inside as it is."""
-STORES = frozenset(["append", "extend", "insert", "add", "appendleft", "extendleft", "update", "setdefault", "put", "put_nowait"])
+STORES = frozenset(
+    ["append", "extend", "insert", "add", "appendleft", "extendleft", "update", "setdefault", "put", "put_nowait"]
+)
 """Mutators after which the object holds what it was given."""
-MUTATORS = CONTAINER | frozenset(
-    ["pop", "popleft", "popitem", "fit", "fit_transform", "fit_predict", "fit_resample", "partial_fit", "fit_generator", "fit_on_texts", "train_on_batch", "get_nowait", "read", "readline", "readlines", "write", "writelines", "writerow", "writerows", "seek", "truncate", "send", "throw", "close", "flush", "next", "backward", "step", "zero_grad", "load_state_dict", "load_weights", "set_weights", "set_state", "set_params", "execute", "executemany", "executescript", "commit", "fetchone", "fetchmany", "fetchall", "rollback", "difference_update", "intersection_update", "symmetric_difference_update", "subtract", "move_to_end", "rotate", "fill", "itemset", "resize", "put", "setflags", "byteswap", "setfield", "partition_inplace", "normal", "uniform", "integers", "random", "choice", "choices", "shuffle", "permutation", "permuted", "standard_normal", "randint", "rand", "randn", "poisson", "binomial", "exponential", "standard_cauchy", "getrandbits", "randrange", "gauss", "random_sample", "lognormal", "multivariate_normal", "dirichlet", "gumbel", "laplace", "logistic", "multinomial", "triangular", "vonmises", "weibull", "bytes", "seed", "manual_seed", "spawn", "add_node", "add_nodes_from", "add_edge", "add_edges_from", "add_weighted_edges_from", "remove_node", "remove_nodes_from", "remove_edge", "remove_edges_from", "add_module", "register_buffer", "register_hook", "register_forward_hook", "compile", "build", "learn", "train", "eval", "add_trace", "add_traces", "update_layout", "update_traces", "update_xaxes", "update_yaxes", "set_title", "set_xlabel", "set_ylabel"]
+MUTATORS = CONTAINER | listed(
+    """
+    pop popleft popitem fit fit_transform fit_predict fit_resample partial_fit fit_generator fit_on_texts
+    train_on_batch get_nowait read readline readlines write writelines writerow writerows seek truncate send throw
+    close flush next backward step zero_grad load_state_dict load_weights set_weights set_state set_params execute
+    executemany executescript commit fetchone fetchmany fetchall rollback difference_update intersection_update
+    symmetric_difference_update subtract move_to_end rotate fill itemset resize put setflags byteswap setfield
+    partition_inplace normal uniform integers random choice choices shuffle permutation permuted standard_normal
+    randint rand randn poisson binomial exponential standard_cauchy getrandbits randrange gauss random_sample
+    lognormal multivariate_normal dirichlet gumbel laplace logistic multinomial triangular vonmises weibull bytes seed
+    manual_seed spawn add_node add_nodes_from add_edge add_edges_from add_weighted_edges_from remove_node
+    remove_nodes_from remove_edge remove_edges_from add_module register_buffer register_hook register_forward_hook
+    compile build learn train eval add_trace add_traces update_layout update_traces update_xaxes update_yaxes
+    set_title set_xlabel set_ylabel
+    """
 )
 """Methods that change their object, also where their value is used."""
-RETURNING = frozenset(
-    ["pop", "popleft", "popitem", "setdefault", "fit", "fit_transform", "fit_predict", "fit_resample", "partial_fit", "train_on_batch", "get_nowait", "read", "readline", "readlines", "write", "writelines", "writerow", "send", "next", "backward", "step", "zero_grad", "load_state_dict", "execute", "executemany", "fetchone", "fetchmany", "fetchall", "seek", "learn", "normal", "uniform", "integers", "random", "choice", "choices", "shuffle", "permutation", "permuted", "standard_normal", "randint", "rand", "randn", "poisson", "binomial", "exponential", "getrandbits", "randrange", "gauss", "random_sample", "lognormal", "multivariate_normal", "dirichlet", "gumbel", "laplace", "logistic", "multinomial", "triangular", "spawn"]
+RETURNING = listed(
+    """
+    pop popleft popitem setdefault fit fit_transform fit_predict fit_resample partial_fit train_on_batch get_nowait
+    read readline readlines write writelines writerow send next backward step zero_grad load_state_dict execute
+    executemany fetchone fetchmany fetchall seek learn normal uniform integers random choice choices shuffle
+    permutation permuted standard_normal randint rand randn poisson binomial exponential getrandbits randrange gauss
+    random_sample lognormal multivariate_normal dirichlet gumbel laplace logistic multinomial triangular spawn
+    """
 )
 """Those that also give a value. Of the others, one whose value is used is another method of that name, which gives a changed copy."""
 THROUGH = re.compile(r"(?!__).*[^_]_")
 """Methods of torch that work in place, such as `zero_`."""
-PURE = frozenset(
-    ["head", "tail", "describe", "info", "show", "plot", "print", "items", "keys", "values", "join", "copy", "deepcopy", "count", "index", "format", "split", "rsplit", "strip", "lstrip", "rstrip", "replace", "lower", "upper", "title", "capitalize", "startswith", "endswith", "encode", "decode", "isdigit", "isalpha", "find", "rfind", "mean", "sum", "std", "var", "min", "max", "median", "mode", "quantile", "corr", "cov", "abs", "round", "any", "all", "prod", "cumsum", "cumprod", "nunique", "unique", "value_counts", "isna", "isnull", "notna", "notnull", "astype", "apply", "map", "applymap", "agg", "aggregate", "transform", "groupby", "pivot", "pivot_table", "melt", "merge", "concat", "query", "filter", "where", "mask", "drop", "dropna", "fillna", "drop_duplicates", "duplicated", "sort_values", "sort_index", "reset_index", "set_index", "rename", "reindex", "sample", "nlargest", "nsmallest", "select_dtypes", "assign", "shift", "diff", "pct_change", "rolling", "resample", "expanding", "ewm", "stack", "unstack", "explode", "crosstab", "memory_usage", "hist", "boxplot", "bar", "barh", "scatter", "line", "pie", "kde", "area", "box", "hexbin", "imshow", "contour", "contourf", "savefig", "predict", "predict_proba", "decision_function", "score", "transform", "inverse_transform", "summary", "evaluate", "get", "parameters", "named_parameters", "state_dict", "children", "modules", "numpy", "tolist", "item", "detach", "cpu", "size", "dim", "view", "reshape", "flatten", "ravel", "squeeze", "unsqueeze", "transpose", "permute", "argmax", "argmin", "argsort", "nonzero", "dot", "matmul", "clip", "searchsorted", "conj", "astype", "tobytes", "isin", "between", "equals", "eq", "ne", "lt", "gt", "le", "ge", "add_prefix", "add_suffix", "idxmax", "idxmin", "rank", "interpolate", "ffill", "bfill", "collect", "count", "printSchema", "limit", "select", "withColumn", "display", "take", "first", "toPandas", "schema", "dtypes", "cache", "explain", "createOrReplaceTempView", "most_common", "exists", "is_file", "is_dir", "iterdir", "glob", "resolve", "issubset", "issuperset", "union", "intersection", "difference", "most_similar", "similarity", "compute", "persist", "wait", "result", "join", "is_alive", "cuda", "to", "float", "half", "double", "debug", "warning", "error", "critical", "exception", "log", "heatmap", "figure", "nodes", "edges", "degree", "neighbors", "number_of_nodes", "number_of_edges", "status_code", "raise_for_status", "json", "text", "prettify", "iterrows", "itertuples", "pipe", "style", "highlight_max", "highlight_min", "background_gradient", "isoformat", "strftime", "timestamp", "total_seconds", "get_params", "get_feature_names", "get_feature_names_out", "kneighbors", "cross_val_score", "explained_variance_ratio_", "best_score_", "save", "dump", "dumps", "to_frame", "to_numpy", "to_dict", "to_string", "to_html", "to_markdown", "to_list", "save_model", "save_pretrained", "save_weights", "tolist", "squeeze"]
+PURE = listed(
+    """
+    head tail describe info show plot print items keys values join copy deepcopy count index format split rsplit strip
+    lstrip rstrip replace lower upper title capitalize startswith endswith encode decode isdigit isalpha find rfind
+    mean sum std var min max median mode quantile corr cov abs round any all prod cumsum cumprod nunique unique
+    value_counts isna isnull notna notnull astype apply map applymap agg aggregate transform groupby pivot pivot_table
+    melt merge concat query filter where mask drop dropna fillna drop_duplicates duplicated sort_values sort_index
+    reset_index set_index rename reindex sample nlargest nsmallest select_dtypes assign shift diff pct_change rolling
+    resample expanding ewm stack unstack explode crosstab memory_usage hist boxplot bar barh scatter line pie kde area
+    box hexbin imshow contour contourf savefig predict predict_proba decision_function score transform
+    inverse_transform summary evaluate get parameters named_parameters state_dict children modules numpy tolist item
+    detach cpu size dim view reshape flatten ravel squeeze unsqueeze transpose permute argmax argmin argsort nonzero
+    dot matmul clip searchsorted conj astype tobytes isin between equals eq ne lt gt le ge add_prefix add_suffix
+    idxmax idxmin rank interpolate ffill bfill collect count printSchema limit select withColumn display take first
+    toPandas schema dtypes cache explain createOrReplaceTempView most_common exists is_file is_dir iterdir glob
+    resolve issubset issuperset union intersection difference most_similar similarity compute persist wait result join
+    is_alive cuda to float half double debug warning error critical exception log heatmap figure nodes edges degree
+    neighbors number_of_nodes number_of_edges status_code raise_for_status json text prettify iterrows itertuples pipe
+    style highlight_max highlight_min background_gradient isoformat strftime timestamp total_seconds get_params
+    get_feature_names get_feature_names_out kneighbors cross_val_score explained_variance_ratio_ best_score_ save dump
+    dumps to_frame to_numpy to_dict to_string to_html to_markdown to_list save_model save_pretrained save_weights
+    tolist squeeze
+    """
 )
 """Methods that leave their object as it is, also where their value is thrown away."""
 _PURE_START = re.compile(
@@ -73,42 +129,88 @@ _PURE_START = re.compile(
 )
 _IMPURE_START = re.compile(r"(?:isolate|tokenize|hash|torture|countdown|logout|login|list_append|get_and|get_or)")
 
-VIEWS = frozenset(["T", "values", "real", "imag", "flat", "array", "data", "mT", "H", "A", "A1", "iat", "at", "loc", "iloc", "ix"])
+VIEWS = listed(
+    """
+    T values real imag flat array data mT H A A1 iat at loc iloc ix
+    """
+)
 """Attributes with the same memory as their object."""
-PLAIN = frozenset(
-    ["shape", "size", "ndim", "dtype", "dtypes", "columns", "index", "name", "names", "empty", "itemsize", "nbytes", "device", "__name__", "__class__", "__doc__", "date", "year", "month", "day"]
+PLAIN = listed(
+    """
+    shape size ndim dtype dtypes columns index name names empty itemsize nbytes device __name__ __class__ __doc__ date
+    year month day
+    """
 )
 """Attributes that cannot be changed in place."""
-VIEW_METHODS = frozenset(
-    ["view", "ravel", "reshape", "transpose", "squeeze", "unsqueeze", "swapaxes", "permute", "expand", "expand_as", "narrow", "diagonal", "detach", "numpy", "swapdims", "movedim", "flatten", "contiguous", "unbind", "chunk", "split_with_sizes", "unfold", "astype_view", "to_numpy", "__getitem__"]
+VIEW_METHODS = listed(
+    """
+    view ravel reshape transpose squeeze unsqueeze swapaxes permute expand expand_as narrow diagonal detach numpy
+    swapdims movedim flatten contiguous unbind chunk split_with_sizes unfold astype_view to_numpy __getitem__
+    """
 )
-OWN_METHODS = frozenset(
-    ["fit", "partial_fit", "set_params", "eval", "train", "to", "cuda", "cpu", "float", "half", "double", "requires_grad_", "compile", "set_output", "reset", "__enter__", "add_trace", "update_layout", "update_traces", "open"]
+OWN_METHODS = listed(
+    """
+    fit partial_fit set_params eval train to cuda cpu float half double requires_grad_ compile set_output reset
+    __enter__ add_trace update_layout update_traces open
+    """
 )
 """Methods that give their own object back."""
-ELEMENTS = frozenset(
-    ["get", "setdefault", "pop", "popleft", "popitem", "named_steps", "get_layer", "get_group", "parameters", "named_parameters", "children", "modules", "named_children", "flatten", "add_subplot", "gca", "__next__", "get_submodule", "layers"]
+ELEMENTS = listed(
+    """
+    get setdefault pop popleft popitem named_steps get_layer get_group parameters named_parameters children modules
+    named_children flatten add_subplot gca __next__ get_submodule layers
+    """
 )
 """Methods that give what lies in their object."""
-KEEPERS = frozenset(["groupby", "rolling", "expanding", "resample", "ewm", "items", "keys", "values", "style", "iterrows", "rows", "cursor"])
+KEEPERS = frozenset(
+    [
+        "groupby",
+        "rolling",
+        "expanding",
+        "resample",
+        "ewm",
+        "items",
+        "keys",
+        "values",
+        "style",
+        "iterrows",
+        "rows",
+        "cursor",
+    ]
+)
 """Methods whose result goes on looking at their object."""
-LAZY = frozenset(
-    ["iter", "map", "filter", "zip", "enumerate", "reversed", "partial", "chain", "cycle", "islice", "product", "tee", "starmap", "takewhile", "dropwhile", "accumulate"]
+LAZY = listed(
+    """
+    iter map filter zip enumerate reversed partial chain cycle islice product tee starmap takewhile dropwhile
+    accumulate
+    """
 )
 """Functions whose result goes on reading what they were given."""
-USED_UP = LAZY - {"partial"} | frozenset(
-    ["open", "default_rng", "RandomState", "Random", "Generator", "reader", "DictReader", "TextIOWrapper", "Faker", "scandir", "iglob", "StringIO", "BytesIO", "manual_seed"]
+USED_UP = LAZY - {"partial"} | listed(
+    """
+    open default_rng RandomState Random Generator reader DictReader TextIOWrapper Faker scandir iglob StringIO BytesIO
+    manual_seed
+    """
 )
 """Functions whose result is used up, or moved on, by being read."""
-OVER = frozenset(
-    ["enumerate", "zip", "reversed", "sorted", "list", "tuple", "iter", "tqdm", "trange", "product", "chain", "cycle", "islice", "set", "frozenset", "track", "progress_bar"]
+OVER = listed(
+    """
+    enumerate zip reversed sorted list tuple iter tqdm trange product chain cycle islice set frozenset track
+    progress_bar
+    """
 )
 """Functions whose elements are those of what they were given."""
-SAME_MEMORY = frozenset(
-    ["asarray", "asanyarray", "ascontiguousarray", "atleast_1d", "atleast_2d", "atleast_3d", "ravel", "reshape", "transpose", "squeeze", "expand_dims", "swapaxes", "moveaxis", "broadcast_to", "from_numpy", "as_tensor", "frombuffer", "DataFrame", "Series", "diag", "cast", "memoryview"]
+SAME_MEMORY = listed(
+    """
+    asarray asanyarray ascontiguousarray atleast_1d atleast_2d atleast_3d ravel reshape transpose squeeze expand_dims
+    swapaxes moveaxis broadcast_to from_numpy as_tensor frombuffer DataFrame Series diag cast memoryview
+    """
 )
-FRESH = frozenset(
-    ["DataFrame", "Series", "Index", "Path", "Decimal", "Fraction", "Counter", "Categorical", "Timestamp", "Timedelta", "MultiIndex", "Tensor", "LongTensor", "FloatTensor"]
+FRESH = listed(
+    """
+    DataFrame Series Index Path Decimal Fraction Counter Categorical Timestamp Timedelta MultiIndex Tensor LongTensor
+    FloatTensor
+    """
 )
 """Constructors that copy what they are given, or to which it cannot be given in place."""
 CHANGE_FIRST = re.compile(
@@ -120,8 +222,13 @@ CHANGE_FIRST = re.compile(
 )
 """Functions that change their first argument."""
 CHANGE_SECOND = re.compile(r"(?:json|pickle|cloudpickle|dill|yaml|marshal|joblib)\.dump")
-PURE_FUNCTIONS = frozenset(
-    ["print", "display", "len", "type", "id", "repr", "str", "int", "float", "bool", "list", "dict", "tuple", "set", "frozenset", "sorted", "sum", "min", "max", "abs", "round", "range", "zip", "enumerate", "map", "filter", "any", "all", "isinstance", "issubclass", "callable", "hasattr", "getattr", "input", "open", "format", "hash", "iter", "reversed", "super", "help", "dir", "vars", "pprint", "HTML", "Markdown", "Image", "Latex", "Audio", "Video", "IFrame", "clear_output", "tqdm", "trange", "sleep", "interact", "interactive", "interactive_output", "plot_tree", "plot_confusion_matrix", "deepcopy", "copy", "quit", "exit"]
+PURE_FUNCTIONS = listed(
+    """
+    print display len type id repr str int float bool list dict tuple set frozenset sorted sum min max abs round range
+    zip enumerate map filter any all isinstance issubclass callable hasattr getattr input open format hash iter
+    reversed super help dir vars pprint HTML Markdown Image Latex Audio Video IFrame clear_output tqdm trange sleep
+    interact interactive interactive_output plot_tree plot_confusion_matrix deepcopy copy quit exit
+    """
 )
 """Functions that leave what they are given as it is, also where their value is thrown away."""
 READS_ALL = frozenset(

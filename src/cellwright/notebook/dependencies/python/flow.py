@@ -100,7 +100,7 @@ class Flow(Calls):
             ways = [self.now, without] if breaks else [self.now]
         self.now = joined((*ways, *breaks))
 
-    def try_(self, node: ast.Try) -> None:
+    def try_(self, node: ast.Try | ast.TryStar) -> None:
         before = self.now.copy()
         outer, self.exits = self.exits, []
         steps = [before]
@@ -214,18 +214,24 @@ def _is_not_empty(node: ast.expr) -> bool:
             return any(key is not None for key in keys)
         case ast.Constant(value=str(text)):
             return bool(text)
-        case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(stop))]):
-            return stop > 0
-        case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(start)), ast.Constant(value=int(stop))]):
-            return start < stop
-        case ast.Call(
-            func=ast.Name(id="enumerate" | "sorted" | "reversed" | "list" | "tqdm" | "trange"), args=[first, *_]
-        ):
-            return _is_not_empty(first)
-        case ast.Call(func=ast.Name(id="zip"), args=[_, *_] as given):
-            return all(map(_is_not_empty, given))
         case ast.Call(func=ast.Attribute(value=ast.Dict() as value, attr="items" | "values" | "keys")):
             return _is_not_empty(value)
+        case ast.Call(func=ast.Name(id=name), args=[_, *_]):
+            return _gives_something(name, node.args)
+        case _:
+            return False
+
+
+def _gives_something(function: str, given: list[ast.expr]) -> bool:
+    match function, given:
+        case "range", [ast.Constant(value=int(stop))]:
+            return stop > 0
+        case "range", [ast.Constant(value=int(start)), ast.Constant(value=int(stop))]:
+            return start < stop
+        case (("enumerate" | "sorted" | "reversed" | "list" | "tqdm"), [first, *_]):
+            return _is_not_empty(first)
+        case "zip", _:
+            return all(map(_is_not_empty, given))
         case _:
             return False
 

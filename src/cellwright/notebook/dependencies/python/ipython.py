@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from cellwright.notebook.dependencies.model import ANY_FILE, ENVIRONMENT, FILES, FOLDER, NONE, Names, file_named
+from cellwright.notebook.dependencies.model import ANY_FILE, ENVIRONMENT, FILES, FOLDER, NONE, Names, file_named, listed
 
 HISTORY = re.compile(r"_{1,3}|_i{1,3}|_i?\d+|_[iod]h|In|Out")
 """Names by which IPython gives back what other cells put in and out."""
@@ -15,12 +15,28 @@ _RUNS_PYTHON = frozenset(
 )
 _RUNS_APART = frozenset({"timeit"})
 """What runs Python whose variables do not stay."""
-_OTHER_LANGUAGES = frozenset(
-    ["bash", "sh", "script", "html", "HTML", "javascript", "js", "latex", "markdown", "svg", "SVG", "perl", "ruby", "python2", "pypy", "cmd", "system", "sx", "!"]
+_OTHER_LANGUAGES = listed(
+    """
+    bash sh script html HTML javascript js latex markdown svg SVG perl ruby python2 pypy cmd system sx !
+    """
 )
-_HARMLESS = frozenset(
-    ["matplotlib", "config", "load_ext", "reload_ext", "unload_ext", "autoreload", "pip", "conda", "mamba", "uv", "psearch", "ls", "pwd", "lsmagic", "magic", "quickref", "colors", "xmode", "pprint", "precision", "pdb", "doctest_mode", "history", "hist", "rerun_help", "dirs", "autocall", "automagic", "alias_magic", "autosave", "watermark", "tensorboard", "logstart", "logstop", "page", "man", "more", "less", "cat", "edit", "ed", "load", "nbagg", "gui", "subplots", "version_information", "who_ls", "codeowner", "tb", "notebook", "connect_info", "qtconsole", "black", "nb_black", "lab_black", "code_wrap", "killbgscripts", "unalias", "alias", "bookmark"]
+_HARMLESS = listed(
+    """
+    matplotlib config load_ext reload_ext unload_ext autoreload pip conda mamba uv psearch ls pwd lsmagic magic
+    quickref colors xmode pprint precision pdb doctest_mode history hist rerun_help dirs autocall automagic
+    alias_magic autosave watermark tensorboard logstart logstop page man more less cat edit ed load nbagg gui subplots
+    version_information who_ls codeowner tb notebook connect_info qtconsole black nb_black lab_black code_wrap
+    killbgscripts unalias alias bookmark
+    """
 )
+_SHELLS = frozenset({"bash", "sh", "system", "sx", "!", "cmd"})
+_SHOWN = frozenset({"html", "HTML", "javascript", "js", "latex", "markdown", "svg", "SVG"})
+_TELLS_OF = frozenset({"pinfo", "pinfo2", "pdoc", "psource", "pdef", "pfile"})
+_CHANGES = {
+    **dict.fromkeys(("cd", "pushd", "popd"), frozenset({FOLDER})),
+    **dict.fromkeys(("env", "set_env"), frozenset({ENVIRONMENT})),
+    **dict.fromkeys(("save", "notebook"), frozenset({FILES, ANY_FILE})),
+}
 _OPTION = re.compile(r"--(?:out|err|proc)[= ]\s*([^\W\d]\w*)")
 _GIVEN_OUT = re.compile(r"(?:^|\s)-o[= ]?\s*([^\W\d]\w*(?:,[^\W\d]\w*)*)")
 _GIVEN_IN = re.compile(r"(?:^|\s)-i[= ]?\s*([^\W\d]\w*(?:,[^\W\d]\w*)*)")
@@ -69,68 +85,73 @@ def load() -> None:
 
 
 def cell_magic(name: str, line: str, body: str) -> Magic:
-    given = _names_in_text(line)
-    options = frozenset(_OPTION.findall(line))
+    """What `%%name line` does with the cell below it."""
     if name in _RUNS_APART:
-        setup = _without_options(line)
-        return Magic(code=f"{setup}\n{body}", apart=True)
+        return Magic(code=f"{_without_options(line)}\n{body}", apart=True)
     if name == "capture":
         words = [word for word in line.split() if not word.startswith("-")]
         return Magic(code=body, defines=frozenset(word for word in words[:1] if _PLAIN_NAME.fullmatch(word)))
     if name in _RUNS_PYTHON:
         return Magic(code=f"{_without_options(line)}\n{body}" if name == "time" and line.strip() else body)
-    if name in {"writefile", "file"}:
-        return _writes(line, given, append="-a" in line.split())
-    if name in {"html", "HTML", "javascript", "js", "latex", "markdown", "svg", "SVG"}:
+    if name in _SHOWN:
         return Magic()
-    if name in _OTHER_LANGUAGES:
-        shell = name in {"bash", "sh", "system", "sx", "!", "cmd"}
-        changed = NONE if shell and _harmless_script(body) else frozenset({FILES, ANY_FILE})
-        return Magic(
-            uses=given | names_in_shell(body) if name in {"sx", "system", "!"} else given,
-            defines=options,
-            changes=changed,
-        )
-    if name == "R":
-        return Magic(
-            uses=given | _listed(_GIVEN_IN, line), defines=_listed(_GIVEN_OUT, line), changes=frozenset({"<R>"})
-        )
-    if name == "sql":
-        target = re.match(r"\s*([^\W\d]\w*)\s*<<", line) or re.match(r"\s*(?:\S+\s+)?([^\W\d]\w*)\s*<<", body)
-        defines = NONE if target is None else frozenset({target[1]})
-        return Magic(uses=given | names_in_shell(body), defines=defines, opaque="%%sql")
-    return Magic(opaque=f"%%{name}")
+    return _of_other_language(name, line, body)
+
+
+def _of_other_language(name: str, line: str, body: str) -> Magic:
+    given = names_in_shell(line)
+    match name:
+        case "writefile" | "file":
+            return _writes(line, given, append="-a" in line.split())
+        case "R":
+            return _of_r(given | _listed(_GIVEN_IN, line), _listed(_GIVEN_OUT, line))
+        case "sql":
+            target = re.match(r"\s*([^\W\d]\w*)\s*<<", line) or re.match(r"\s*(?:\S+\s+)?([^\W\d]\w*)\s*<<", body)
+            defines = NONE if target is None else frozenset({target[1]})
+            return Magic(uses=given | names_in_shell(body), defines=defines, opaque="%%sql")
+        case _ if name in _OTHER_LANGUAGES:
+            harmless = name in _SHELLS and _harmless_script(body)
+            expanded = names_in_shell(body) if name in {"sx", "system", "!"} else NONE
+            changes = NONE if harmless else frozenset({FILES, ANY_FILE})
+            return Magic(uses=given | expanded, defines=frozenset(_OPTION.findall(line)), changes=changes)
+        case _:
+            return Magic(opaque=f"%%{name}")
 
 
 def line_magic(name: str, line: str) -> Magic:
+    """What `%name line` does."""
     if name in _RUNS_APART:
         return Magic(code=_without_options(line), apart=True)
     if name in _RUNS_PYTHON - {"capture"}:
         return Magic(code=_without_options(line))
     given = names_in_shell(line)
-    if name in {"pinfo", "pinfo2", "pdoc", "psource", "pdef", "pfile"}:
+    if name in _TELLS_OF:
         return Magic(uses=given | frozenset(_PLAIN_NAME.findall(line)[:1]))
-    if name in {"cd", "pushd", "popd"}:
-        return Magic(uses=given, changes=frozenset({FOLDER}))
-    if name in {"env", "set_env"}:
-        return Magic(uses=given, changes=frozenset({ENVIRONMENT}) if line.strip() else NONE)
-    if name == "store":
-        return _store(line.split(), given)
-    if name in {"sx", "system", "sc"}:
-        return shell(line)
-    if name == "sql":
-        return Magic(uses=given, opaque="%sql")
-    if name in {"R", "Rpush", "Rpull", "Rget"}:
-        pushed = frozenset(line.split()) if name == "Rpush" else _listed(_GIVEN_IN, line)
-        pulled = frozenset(line.split()) if name == "Rpull" else _listed(_GIVEN_OUT, line)
-        return Magic(uses=given | pushed, defines=pulled, changes=frozenset({"<R>"}))
-    if name == "xdel":
-        return Magic(defines=frozenset(line.split()))
-    if name in {"save", "notebook"}:
-        return Magic(changes=frozenset({FILES, ANY_FILE}))
-    if name in _HARMLESS:
-        return Magic(uses=given)
-    return Magic(uses=given, opaque=f"%{name}")
+    if name in _CHANGES:
+        return Magic(uses=given, changes=_CHANGES[name] if line.strip() or name != "env" else NONE)
+    return Magic(uses=given) if name in _HARMLESS else _with_names(name, line, given)
+
+
+def _with_names(name: str, line: str, given: Names) -> Magic:
+    """Magic whose line names variables."""
+    listed_names = frozenset(line.split())
+    match name:
+        case "store":
+            return _store(line.split(), given)
+        case "sx" | "system" | "sc":
+            return shell(line)
+        case "R" | "Rpush" | "Rpull" | "Rget":
+            pushed = listed_names if name == "Rpush" else _listed(_GIVEN_IN, line)
+            return _of_r(given | pushed, listed_names if name == "Rpull" else _listed(_GIVEN_OUT, line))
+        case "xdel":
+            return Magic(defines=listed_names)
+        case _:
+            return Magic(uses=given, opaque=f"%{name}")
+
+
+def _of_r(uses: Names, defines: Names) -> Magic:
+    """R has variables of its own, which are not looked at one by one."""
+    return Magic(uses=uses, defines=defines, changes=frozenset({"<R>"}))
 
 
 def shell(command: str) -> Magic:
@@ -141,10 +162,6 @@ def shell(command: str) -> Magic:
 
 def names_in_shell(text: str) -> Names:
     """The names whose values IPython puts into a command: `$name` and `{expression}`."""
-    return _names_in_text(text) | frozenset(_AFTER_DOLLAR.findall(text))
-
-
-def _names_in_text(text: str) -> Names:
     return frozenset(_names_in_braces(text)) | frozenset(_AFTER_DOLLAR.findall(text))
 
 

@@ -26,39 +26,44 @@ def shares(node: ast.expr | None, depth: int = 0) -> Shares:
     """What the value of the expression shares. A sum or the result of an unknown function shares nothing."""
     if depth > DEEPEST:
         return ALONE
+    depth += 1
     match node:
         case ast.Name(id=name):
-            return Shares(frozenset({name}))
+            share = Shares(frozenset({name}))
         case ast.Attribute(value=value, attr=attribute):
-            return _attribute(shares(value, depth + 1), attribute)
+            share = _attribute(shares(value, depth), attribute)
         case ast.Subscript(value=value, slice=index):
-            return _subscript(shares(value, depth + 1), value, index)
-        case ast.Starred(value=value):
-            return shares(value, depth + 1).element()
-        case ast.IfExp(body=body, orelse=other):
-            return shares(body, depth + 1).with_(shares(other, depth + 1))
-        case ast.BoolOp(values=values):
-            return together(shares(value, depth + 1) for value in values)
+            share = _subscript(shares(value, depth), value, index)
         case ast.NamedExpr(target=target, value=value):
-            return shares(value, depth + 1).with_(Shares(frozenset({target.id})))
+            share = shares(value, depth).with_(Shares(frozenset({target.id})))
+        case ast.IfExp(body=body, orelse=other):
+            share = together(shares(value, depth) for value in (body, other))
+        case ast.BoolOp(values=values):
+            share = together(shares(value, depth) for value in values)
+        case ast.Await(value=value):
+            share = shares(value, depth)
+        case ast.Call():
+            share = _call(node, depth)
+        case _:
+            share = _display(node, depth)
+    return share
+
+
+def _display(node: ast.expr | None, depth: int) -> Shares:
+    """What a list or the like shares with what is put into it."""
+    match node:
         case ast.List(elts=values) | ast.Tuple(elts=values) | ast.Set(elts=values):
             fixed = not any(isinstance(value, ast.Starred) for value in values)
-            return together(
-                shares(value, depth + 1).holder(str(place) if fixed else "") for place, value in enumerate(values)
-            )
+            return together(shares(value, depth).holder(str(at) if fixed else "") for at, value in enumerate(values))
         case ast.Dict(keys=keys, values=values):
-            return together(
-                shares(value, depth + 1).holder("" if key is None else key_of(key))
-                for key, value in zip(keys, values, strict=True)
-            )
+            pairs = zip(keys, values, strict=True)
+            return together(shares(value, depth).holder("" if key is None else key_of(key)) for key, value in pairs)
+        case ast.Starred(value=value):
+            return shares(value, depth).element()
         case ast.ListComp(elt=element) | ast.SetComp(elt=element) | ast.GeneratorExp(elt=element):
-            return _comprehension(element, node.generators, depth + 1)
+            return _comprehension(element, node.generators, depth)
         case ast.DictComp(value=element):
-            return _comprehension(element, node.generators, depth + 1)
-        case ast.Call():
-            return _call(node, depth + 1)
-        case ast.Await(value=value):
-            return shares(value, depth + 1)
+            return _comprehension(element, node.generators, depth)
         case _:
             return ALONE
 
@@ -146,21 +151,16 @@ def _called(node: ast.Call) -> str:
 def _call(node: ast.Call, depth: int) -> Shares:
     name = _called(node)
     given = [*node.args, *(keyword.value for keyword in node.keywords)]
-    if isinstance(node.func, ast.Attribute):
-        of = shares(node.func.value, depth)
-        if name in VIEW_METHODS or name in OWN_METHODS:
-            return of.with_(shares(node.args[0], depth)) if name in SAME_MEMORY and node.args else of
-        if name in ELEMENTS:
-            return of.element().with_(together(shares(value, depth) for value in node.args[1:2]))
-        if name in KEEPERS:
-            return of.holder()
+    of = shares(node.func.value, depth) if isinstance(node.func, ast.Attribute) else ALONE
+    if name in ELEMENTS and of.every:
+        return of.element().with_(together(shares(value, depth) for value in node.args[1:2]))
+    if name in KEEPERS and of.every:
+        return of.holder()
+    own = of if name in VIEW_METHODS or name in OWN_METHODS else ALONE
     if name in SAME_MEMORY:
         first = given[0] if given else None
-        if name in FRESH and isinstance(first, ast.Name):
-            return shares(first, depth).holder()
-        return shares(first, depth) if isinstance(first, ast.Name | ast.Attribute | ast.Subscript) else ALONE
-    if name in FRESH:
-        return ALONE
+        memory = shares(first, depth) if isinstance(first, ast.Name | ast.Attribute | ast.Subscript) else ALONE
+        return own.with_(memory.holder() if name in FRESH else memory)
     if name in LAZY or is_constructor(name):
-        return together(shares(value, depth).holder() for value in given)
-    return ALONE
+        return own.with_(together(shares(value, depth).holder() for value in given))
+    return own

@@ -108,10 +108,19 @@ class Walk(Definitions):
                 self.expr(annotation)
                 if value is not None:
                     self._assign([target], value)
+            case ast.Delete(targets=targets):
+                self._delete(targets)
+            case ast.Import() | ast.ImportFrom():
+                self._import(node)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.function(node)
             case ast.ClassDef():
                 self.class_(node)
+            case _:
+                self._compound(node)
+
+    def _compound(self, node: ast.stmt) -> None:
+        match node:
             case ast.If():
                 self.if_(node)
             case ast.For() | ast.AsyncFor():
@@ -124,10 +133,6 @@ class Walk(Definitions):
                 self.with_(node)
             case ast.Match():
                 self.match_(node)
-            case ast.Delete(targets=targets):
-                self._delete(targets)
-            case ast.Import() | ast.ImportFrom():
-                self._import(node)
             case _:
                 self._simple(node)
 
@@ -145,8 +150,6 @@ class Walk(Definitions):
             case ast.Assert(test=test, msg=message):
                 self.expr(test)
                 self.perhaps([] if message is None else [message])
-            case ast.Global() | ast.Nonlocal() | ast.Pass():
-                pass
             case _:
                 # `type X = …`, whose value is read once it is asked for.
                 name = getattr(node, "name", None)

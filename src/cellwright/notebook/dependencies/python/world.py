@@ -17,6 +17,7 @@ from cellwright.notebook.dependencies.model import (
     RANDOMS,
     Names,
     file_named,
+    listed,
 )
 
 
@@ -61,8 +62,11 @@ _DRAWS = re.compile(
     r"|torch\.nn\.(?:init\.\w+|functional\.dropout\w*)|torch\.utils\.data\.random_split|tensorflow\.random\.\w+|scipy\.stats\.\w+\.rvs"
     r"|(?:tensorflow\.)?keras\.layers\.[A-Z]\w*|nn\.(?:Linear|Conv\w+|Embedding|LSTM|GRU|RNN|Transformer\w*|MultiheadAttention|BatchNorm\w+)"
 )
-_DRAWS_PLAIN = frozenset(
-    ["randint", "uniform", "shuffle", "choice", "choices", "randrange", "gauss", "rand", "randn", "random_split", "Linear", "Conv2d", "Dense", "Conv2D", "Embedding", "LSTM", "GRU", "Conv1D", "Conv1d", "rvs", "sample", "random_uniform", "random_normal"]
+_DRAWS_PLAIN = listed(
+    """
+    randint uniform shuffle choice choices randrange gauss rand randn random_split Linear Conv2d Dense Conv2D
+    Embedding LSTM GRU Conv1D Conv1d rvs sample random_uniform random_normal
+    """
 )
 _STATES = {"numpy": frozenset({RANDOM}), "random": frozenset({RANDOM_OF_PYTHON})}
 _OF_KERAS = re.compile(r"Dense|Conv2D|Conv1D|Sequential|Model|Dropout")
@@ -95,8 +99,8 @@ _TARGET_SECOND = re.compile(
     r"torch\.save|joblib\.dump|urllib\.request\.urlretrieve|urlretrieve|(?:os|shutil)\.(?:rename|replace|copy\w*|move|symlink)"
 )
 _METHOD_WRITES = re.compile(
-    r"to_(?:csv|excel|parquet|pickle|json|hdf|feather|html|latex|markdown|stata|netcdf|zarr|file|sql)|write_(?:text|bytes|html|image|csv|parquet|json|video)|savefig"
-    r"|save|save_model|save_weights|save_pretrained|tofile|unlink|rename|mkdir|touch|rmdir|extractall|extract|dump|savetxt"
+    r"to_(?:csv|excel|parquet|pickle|json|hdf|feather|html|latex|markdown|stata|netcdf|zarr|file|sql)"
+    r"|write_(?:text|bytes|html|image|csv|parquet|json|video)|savefig|save|save_model|save_weights|save_pretrained|tofile|unlink|rename|mkdir|touch|rmdir|extractall|extract|dump|savetxt"
 )
 _NEEDS_TARGET = re.compile(r"to_(?:csv|json|html|latex|markdown)")
 """Without a file they give a text."""
@@ -108,28 +112,34 @@ def touched(call: Call) -> Touch:
     """What a call does to random numbers, files, the folder and the environment."""
     if call.is_method:
         return _method(call)
+    place = _place(call)
+    if place is not None:
+        return place
     path, last = call.path, call.last
-    if path in {"os.chdir", "os.fchdir"}:
-        return (
-            Touch(defines=frozenset({FOLDER}))
-            if _is_absolute(call.texts)
-            else Touch(uses=frozenset({FOLDER}), changes=frozenset({FOLDER}))
-        )
-    if path in {"os.getcwd", "os.path.abspath", "os.path.realpath", "pathlib.Path.cwd"}:
-        return Touch(uses=frozenset({FOLDER}))
-    if path in {"os.getenv", "os.environ.get"}:
-        return Touch(uses=frozenset({ENVIRONMENT}))
-    if path.startswith(("os.environ.", "os.putenv", "os.unsetenv")) or last == "load_dotenv":
-        return Touch(uses=frozenset({ENVIRONMENT}), changes=frozenset({ENVIRONMENT}))
     if _SEEDS.fullmatch(path) or last in _SEEDS_PLAIN:
         return Touch(defines=_states_of(path))
-    if _DRAWS.fullmatch(path) or path in _DRAWS_PLAIN:
-        return _draws(_states_of(path))
-    if _DRAWS_UNLESS_STATED.fullmatch(last) and not call.keywords & _WITHOUT_CHANCE:
+    stated = call.keywords & _WITHOUT_CHANCE
+    if _DRAWS.fullmatch(path) or path in _DRAWS_PLAIN or (_DRAWS_UNLESS_STATED.fullmatch(last) and not stated):
         return _draws(_states_of(path))
     if path in {"open", "io.open", "codecs.open", "gzip.open", "bz2.open", "tarfile.open"}:
         return _opened(call.texts[0] if call.texts else None, call.mode)
     return _files(call)
+
+
+def _place(call: Call) -> Touch | None:
+    """What a call does to the folder and the environment; None if it is about neither."""
+    path = call.path
+    if path in {"os.chdir", "os.fchdir"}:
+        folder = frozenset({FOLDER})
+        return Touch(defines=folder) if _is_absolute(call.texts) else Touch(folder, NONE, folder)
+    if path in {"os.getcwd", "os.path.abspath", "os.path.realpath", "pathlib.Path.cwd"}:
+        return Touch(uses=frozenset({FOLDER}))
+    environment = frozenset({ENVIRONMENT})
+    if path in {"os.getenv", "os.environ.get"}:
+        return Touch(uses=environment)
+    if path.startswith(("os.environ.", "os.putenv", "os.unsetenv")) or call.last == "load_dotenv":
+        return Touch(environment, NONE, environment)
+    return None
 
 
 def code_draws(call: Call) -> Names:
@@ -141,16 +151,18 @@ def code_draws(call: Call) -> Names:
 
 def _states_of(path: str) -> Names:
     """The states of random numbers that a function has to do with."""
-    root = path.partition(".")[0]
-    if root in _STATES:
-        return _STATES[root]
-    if path in _SEEDS_PLAIN:
-        return RANDOMS
+    root, _, last = path.partition(".")
     if root in {"tensorflow", "keras"} or _OF_KERAS.fullmatch(path):
-        return RANDOMS - {RANDOM_OF_TORCH}
-    if root in {"torch", "nn"} or _OF_TORCH.fullmatch(path):
-        return frozenset({RANDOM_OF_TORCH})
-    return frozenset({RANDOM, RANDOM_OF_PYTHON}) if path in _DRAWS_PLAIN else frozenset({RANDOM})
+        states = RANDOMS - {RANDOM_OF_TORCH}
+    elif root in {"torch", "nn"} or _OF_TORCH.fullmatch(path):
+        states = frozenset({RANDOM_OF_TORCH})
+    elif root not in _STATES and (path in _SEEDS_PLAIN or last in _SEEDS_PLAIN):
+        states = RANDOMS
+    elif path in _DRAWS_PLAIN:
+        states = frozenset({RANDOM, RANDOM_OF_PYTHON})
+    else:
+        states = _STATES.get(root, frozenset({RANDOM}))
+    return states
 
 
 def _draws(states: Names) -> Touch:
@@ -173,19 +185,19 @@ def _files(call: Call) -> Touch:
 
 
 def _method(call: Call) -> Touch:
-    first = call.texts[0] if call.texts else None
-    if call.last == "sample" and not call.keywords & _WITHOUT_CHANCE:
-        return _draws(frozenset({RANDOM}))
-    if call.last == "rvs" and not call.keywords & _WITHOUT_CHANCE:
+    if call.last in {"sample", "rvs"} and not call.keywords & _WITHOUT_CHANCE:
         return _draws(frozenset({RANDOM}))
     if call.last in _PATH_READS and not call.texts:
         return _read(call.own_text, listing=call.last in {"iterdir", "rglob"})
     if call.last == "open" and call.own_text is not None:
         return _opened(call.own_text, call.mode)
-    if not _METHOD_WRITES.fullmatch(call.last):
-        return NOTHING
+    return _method_writes(call) if _METHOD_WRITES.fullmatch(call.last) else NOTHING
+
+
+def _method_writes(call: Call) -> Touch:
     if call.own_text is not None:
         return _written(call.own_text)
+    first = call.texts[0] if call.texts else None
     given = bool(call.texts) or bool(call.keywords & {"path_or_buf", "path", "excel_writer", "buf", "fname"})
     if (_NEEDS_TARGET.fullmatch(call.last) and not given) or (call.last == "savefig" and first is None):
         return NOTHING
