@@ -1,11 +1,13 @@
 """Runs notebooks cell by cell and says what each cell did: what it showed, and which names had which value afterwards.
 
-A program of its own, for whichever Python has what the notebooks import. It reads one task a line, a JSON object, and answers each with a line.
+A program of its own, for whichever Python has what the notebooks import. It reads one task a line, a JSON object, and answers
+each with a line.
 Each notebook runs in a fork of this process, which has imported what most of them need, so that a run takes no longer than its cells.
 """
 
 import ast
-import datetime
+import contextlib
+import datetime as dt
 import dis
 import enum
 import functools
@@ -51,14 +53,30 @@ MOST_DEPTH = 14
 MOST_BYTES = 8_000_000_000
 NOW = 86_400.0
 """Seconds to either side of the present in which a time is no value but the present."""
-ADDRESS = re.compile(r"\b[012]\d:[0-5]\d:[0-5]\d(?:\.\d+)?\b|0x[0-9a-fA-F]{5,}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32}\b")
+ADDRESS = re.compile(
+    r"\b[012]\d:[0-5]\d:[0-5]\d(?:\.\d+)?\b|0x[0-9a-fA-F]{5,}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32}\b"
+)
 """What is another one in each run, and no value: times of day, addresses, names made up by chance."""
 COUNTED = re.compile(r"\b(?:[A-Z][A-Za-z]*\d{5}|p\d{4,5})\b|(?<=sk-container-id-)\d+|(?<=sk-estimator-id-)\d+")
 """Names that holoviews, bokeh and scikit-learn number as they come."""
 OWN_OF_SHELL = re.compile(r"_+|_i+|_i?\d+|_[io]h|_dh|In|Out|exit|quit|open|get_ipython|__\w+__|_exit_code")
 MEMORY = re.compile(r"_?_?(?:cache\w*|cached\w*|\w*_cache\w*|lazy\w*|memo\w*|mhash|hash)|_id|_uuid|_name_counter")
 """Attributes that objects fill in as they are read."""
+OF_CLASSES = frozenset({"__dict__", "__weakref__", "__firstlineno__", "__static_attributes__"})
+"""Attributes of classes that say nothing of what they do."""
 GONE = "gone"
+
+
+BY_KIND = (
+    types.GeneratorType,
+    types.CoroutineType,
+    types.FrameType,
+    types.TracebackType,
+    threading.Thread,
+    logging.Handler,
+)
+BY_KIND_IN = ("weakref", "_weakref", "_thread", "ctypes", "_ctypes", "concurrent", "asyncio", "_io")
+"""What has no value that could be compared: instances of these kinds, and of all in these modules."""
 
 
 class Digest:
@@ -80,7 +98,7 @@ class Digest:
         self._left -= 1
         if self._left < 0:
             return
-        kind = type(value)
+        kind = kind_of(value)
         if value is None or kind in {bool, int, float, complex}:
             self.put(f"{kind.__name__} {value!r}")
         elif kind is str:
@@ -118,9 +136,17 @@ class Digest:
             self.put(one)
 
     def _add_object(self, value: Any, depth: int) -> None:
-        kind: Any = type(value)
+        kind = kind_of(value)
         self.put(f"{kind.__module__}.{kind.__qualname__}")
-        for special in (self._add_code, self._add_plain, self._add_array, self._add_picture, self._add_odd):
+        for special in (
+            self._add_function,
+            self._add_class,
+            self._add_plain,
+            self._add_array,
+            self._add_table,
+            self._add_picture,
+            self._add_odd,
+        ):
             if special(value, depth):
                 return
         if isinstance(value, dict | OrderedDict):
@@ -132,7 +158,7 @@ class Digest:
         self._add_attributes(value, depth)
 
     def _add_attributes(self, value: Any, depth: int) -> None:
-        kind: Any = type(value)
+        kind = kind_of(value)
         try:
             attributes: dict[str, Any] = dict(object.__getattribute__(value, "__dict__"))
         except AttributeError:
@@ -163,42 +189,43 @@ class Digest:
         found = inspect.getattr_static(kind, name, None)
         return isinstance(found, functools.cached_property) or "cache" in type(found).__name__.lower()
 
-    def _add_code(self, value: Any, depth: int) -> bool:
-        """Functions by their code, classes of the notebook by their attributes, all others by name."""
-        if isinstance(value, types.ModuleType):
-            self.put(value.__name__)
-        elif isinstance(value, types.CodeType):
+    def _add_function(self, value: Any, depth: int) -> bool:
+        """Functions of the notebook by their code, all others by name."""
+        if isinstance(value, types.CodeType):
             self._hash.update(value.co_code)
             self._all([value.co_names, value.co_varnames, value.co_freevars, value.co_consts], depth)
         elif isinstance(value, types.FunctionType):
-            if value.__module__ not in {"__main__", None}:
+            if value.__module__ in {"__main__", None}:
+                self._all([value.__code__, value.__defaults__, value.__kwdefaults__, vars(value)], depth)
+            else:
                 self.put(f"{value.__module__}.{value.__qualname__}")
-                self._closure(value, depth)
-                return True
-            self._all([value.__code__, value.__defaults__, value.__kwdefaults__], depth)
             self._closure(value, depth)
-            self._items(vars(value), depth)
         elif isinstance(value, types.MethodType):
             self._all([value.__func__, value.__self__], depth)
         elif isinstance(value, types.BuiltinFunctionType):
             self.put(value.__qualname__)
             if not isinstance(value.__self__, types.ModuleType):
                 self.add(value.__self__, depth)
+        elif isinstance(value, functools.partial):
+            self._all([value.func, value.args, value.keywords], depth)  # pyright: ignore[reportUnknownMemberType] - of anything
+        else:
+            return False
+        return True
+
+    def _add_class(self, value: Any, depth: int) -> bool:
+        """Classes of the notebook by their attributes, all others by name, as modules are."""
+        if isinstance(value, types.ModuleType):
+            self.put(value.__name__)
         elif isinstance(value, type):
             self.put(f"{value.__module__}.{value.__qualname__}")
             if value.__module__ == "__main__":
                 self._all(value.__bases__, depth)
                 for name, attribute in sorted(vars(value).items()):
-                    if name not in {
-                        "__dict__",
-                        "__weakref__",
-                        "__firstlineno__",
-                        "__static_attributes__",
-                    } and not name.startswith("_abc_"):
+                    if name not in OF_CLASSES and not name.startswith("_abc_"):
                         self.put(name)
                         self.add(attribute, depth)
         elif isinstance(value, staticmethod | classmethod):
-            self.add(value.__func__, depth)
+            self.add(value.__func__, depth)  # pyright: ignore[reportUnknownMemberType] - of anything
         elif isinstance(value, property):
             self._all([value.fget, value.fset, value.fdel], depth)
         else:
@@ -215,15 +242,13 @@ class Digest:
     def _add_plain(self, value: Any, depth: int) -> bool:
         if isinstance(value, PurePath | re.Pattern | range | enum.Enum):
             self.put(normal(repr(value)))  # pyright: ignore[reportUnknownArgumentType] - of anything
-        elif isinstance(value, functools.partial):
-            self._all([value.func, value.args, value.keywords], depth)  # pyright: ignore[reportUnknownMemberType] - of anything
         elif isinstance(value, random.Random):
             self.put(repr(value.getstate()))
         elif isinstance(value, types.MappingProxyType):
             self._items(value, depth)  # pyright: ignore[reportUnknownArgumentType] - of anything
         elif isinstance(value, io.StringIO | io.BytesIO):
             self.put(repr(value.getvalue()))
-        elif isinstance(value, datetime.datetime) and abs(value.timestamp() - time.time()) < NOW:
+        elif isinstance(value, dt.datetime) and abs(value.timestamp() - time.time()) < NOW:
             self.put("now")
         elif type(value).__module__ in {"datetime", "decimal", "fractions", "uuid", "zoneinfo"}:
             self.put(repr(value))
@@ -232,47 +257,47 @@ class Digest:
         return True
 
     def _add_array(self, value: Any, depth: int) -> bool:
-        numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
-        if numpy is not None:
-            if isinstance(value, numpy.ndarray):
-                self._all([str(value.dtype), value.shape], depth)
-                if value.dtype.hasobject:
-                    self._all(value.ravel().tolist(), depth)
-                else:
-                    self._hash.update(numpy.ascontiguousarray(value).tobytes())
-                if type(value) is not numpy.ndarray:
-                    self._add_attributes(value, depth)
-                return True
-            if isinstance(value, numpy.generic):
-                self.put(repr(value))
-                return True
-            if isinstance(value, numpy.random.Generator):
-                self.put(repr(value.bit_generator.state))
-                return True
-            if isinstance(value, numpy.random.RandomState):
-                self.put(repr(value.get_state(legacy=False)))
-                return True
-            if isinstance(value, numpy.dtype):
-                self.put(str(value))
-                return True
-        if pandas is not None:
-            if isinstance(value, pandas.DataFrame):
-                self._all([value.columns, value.index], depth)
-                for number in range(value.shape[1]):
-                    self._column(value.iloc[:, number], depth)
-                return True
-            if isinstance(value, pandas.Series):
-                self.add(value.index, depth)
-                self._column(value, depth)
-                return True
-            if isinstance(value, pandas.Index):
-                self._all([[str(name) for name in value.names], str(value.dtype)], depth)
-                self._column(value, depth)
-                return True
-            if isinstance(value, pandas.Timestamp | pandas.Timedelta | pandas.Period):
-                self.put(repr(value))
-                return True
-        return False
+        """Arrays of numpy by their bytes, and what else it has."""
+        numpy = sys.modules.get("numpy")
+        if numpy is None:
+            return False
+        if isinstance(value, numpy.ndarray):
+            self._all([str(value.dtype), value.shape], depth)
+            if value.dtype.hasobject:
+                self._all(value.ravel().tolist(), depth)
+            else:
+                self._hash.update(numpy.ascontiguousarray(value).tobytes())
+            if type(value) is not numpy.ndarray:
+                self._add_attributes(value, depth)
+        elif isinstance(value, numpy.generic | numpy.dtype):
+            self.put(repr(value))
+        elif isinstance(value, numpy.random.Generator):
+            self.put(repr(value.bit_generator.state))
+        elif isinstance(value, numpy.random.RandomState):
+            self.put(repr(value.get_state(legacy=False)))
+        else:
+            return False
+        return True
+
+    def _add_table(self, value: Any, depth: int) -> bool:
+        pandas = sys.modules.get("pandas")
+        if pandas is None:
+            return False
+        if isinstance(value, pandas.DataFrame):
+            self._all([value.columns, value.index], depth)
+            for number in range(value.shape[1]):
+                self._column(value.iloc[:, number], depth)
+        elif isinstance(value, pandas.Series):
+            self.add(value.index, depth)
+            self._column(value, depth)
+        elif isinstance(value, pandas.Index):
+            self._all([[str(name) for name in value.names], str(value.dtype)], depth)
+            self._column(value, depth)
+        elif isinstance(value, pandas.Timestamp | pandas.Timedelta | pandas.Period):
+            self.put(repr(value))
+        else:
+            return False
+        return True
 
     def _column(self, value: Any, depth: int) -> None:
         self.put(f"{getattr(value, 'name', '')} {value.dtype}")
@@ -301,39 +326,25 @@ class Digest:
         return True
 
     def _add_odd(self, value: Any, depth: int) -> bool:
-        """What is known by its kind only, or by its text."""
-        kind = type(value)
-        if isinstance(
-            value,
-            types.GeneratorType
-            | types.CoroutineType
-            | types.FrameType
-            | types.TracebackType
-            | threading.Thread
-            | logging.Handler,
-        ):
-            return True
-        if isinstance(value, io.IOBase):
+        """What is known by its kind only, by its text, or by a part of it."""
+        module = kind_of(value).__module__
+        if isinstance(value, io.IOBase | logging.Logger):
             self.put(str(getattr(value, "name", "")))
-            return True
-        if isinstance(value, logging.Logger):
-            self.put(value.name)
-            return True
-        if kind.__module__.startswith("sympy.") and hasattr(value, "args"):
+        elif module.startswith("sympy.") and hasattr(value, "args"):
             self.put(normal(str(value)))
-            return True
-        if kind.__module__.startswith("networkx.classes") and hasattr(value, "_adj"):
-            self._all([value.graph, value._node, value._adj], depth)  # noqa: SLF001 - without what it keeps for later
-            return True
-        if kind.__module__.startswith(
-            ("weakref", "_weakref", "_thread", "ctypes", "_ctypes", "concurrent", "asyncio", "_io")
-        ):
-            return True
-        if kind.__module__.startswith(("scipy.sparse",)) and hasattr(value, "tocoo"):
+        elif module.startswith("networkx.classes") and hasattr(value, "_adj"):
+            # Without what it keeps for later.
+            self._all([value.graph, value._node, value._adj], depth)
+        elif module.startswith("scipy.sparse") and hasattr(value, "tocoo"):
             whole = value.tocoo()
             self._all([whole.shape, whole.row, whole.col, whole.data], depth)
-            return True
-        return False
+        else:
+            return isinstance(value, BY_KIND) or module.startswith(BY_KIND_IN)
+        return True
+
+
+def kind_of(value: Any) -> Any:
+    return type(value)  # pyright: ignore[reportUnknownVariableType] - of anything
 
 
 def normal(text: str) -> str:
@@ -469,7 +480,7 @@ def shell_with(shown: Shown) -> Any:
 
 
 def finish(self: Any) -> None:
-    self._is_active = False  # noqa: SLF001 - as the hook of IPython does
+    self._is_active = False
 
 
 def drawn(figure: Any) -> bytes:
@@ -485,7 +496,7 @@ def drawn(figure: Any) -> bytes:
 
 
 def system(self: Any, command: str) -> None:
-    done = subprocess.run(  # noqa: S602 - the notebook wants a shell
+    done = subprocess.run(
         self.var_expand(command, depth=1),
         shell=True,
         capture_output=True,
@@ -513,8 +524,6 @@ def run_notebook(task: Mapping[str, Any], report: Callable[[Any], None]) -> None
     import_module("socket").socket.connect = refuse_network
     shown = Shown()
     shell = shell_with(shown)
-    for name in ("os.environ", "sys.argv"):
-        _ = name
     sys.argv = ["notebook"]
     sys.stdout, sys.stderr = shown, io.StringIO()  # pyright: ignore[reportAttributeAccessIssue] - as much of a file as it needs
     before: dict[str, tuple[int, str]] = {}
@@ -536,7 +545,7 @@ def run_notebook(task: Mapping[str, Any], report: Callable[[Any], None]) -> None
             for name, value in list(shell.user_ns.items())
             if name not in own and OWN_OF_SHELL.fullmatch(name) is None
         }
-        written: dict[str, str] = {name: GONE for name in before.keys() - after.keys()}
+        written: dict[str, str] = dict.fromkeys(before.keys() - after.keys(), GONE)
         written |= {name: mark for name, (place, mark) in after.items() if before.get(name) != (place, mark)}
         try:
             transformed = shell.transform_cell(source)
@@ -592,26 +601,26 @@ def in_fork(task: Mapping[str, Any]) -> str:
             os.waitpid(process, 0)
             return "took too long"
         time.sleep(0.005)
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     return "" if answer.exists() else "ended without an answer"
 
 
+def answer(what: Mapping[str, str]) -> None:
+    sys.stdout.write(f"{json.dumps(what)}\n")
+    sys.stdout.flush()
+
+
 def main() -> None:
-    for name in BEFOREHAND:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                import_module(name)
-        except ImportError:
-            continue
+    for name in (*BEFOREHAND, *sys.argv[1:]):
+        with warnings.catch_warnings(), contextlib.suppress(Exception), contextlib.redirect_stdout(sys.stderr):
+            warnings.simplefilter("ignore")
+            import_module(name)
     import_module("IPython.core.interactiveshell")
     import_module("IPython.core.completer")
-    print(json.dumps({"ready": sys.version}), flush=True)
+    answer({"ready": sys.version})
     for line in sys.stdin:
-        print(json.dumps({"why": in_fork(json.loads(line))}), flush=True)
+        answer({"why": in_fork(json.loads(line))})
 
 
 if __name__ == "__main__":

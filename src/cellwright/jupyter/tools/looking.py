@@ -206,7 +206,7 @@ async def get_nb_stat(
     outline: bool = False,
     offset: Annotated[int, Field(ge=0, description="first cell of the outline")] = 0,
 ) -> NotebookStat:
-    """Cell count, kernel, people. With outline: a line per cell (index, id, kind, state unless fresh, first line), and what is stale."""
+    """Cell count, kernel, people. With outline: a line per cell, with its state unless fresh. Starts nothing."""
     notebook_path = NotebookPath(path)
     connected = await notebooks.connected(call)
     jupyter = connected.found.jupyter

@@ -45,10 +45,10 @@ from cellwright.notebook.run import RunStatus
 MOST_NAMED = 20
 Which = Annotated[
     Literal["all", "stale", "above", "below"] | None,
-    Field(description="above, or from, the one cell in ranges; or all; or all that are not fresh"),
+    Field(description="above or from the one cell in ranges; stale: all not fresh"),
 ]
-Needed = Annotated[str | int | None, Field(description="a cell: run it, and before it what it needs that is not fresh")]
-KeepGoing = Annotated[bool, Field(description="run on past cells that raise, but not what needs them")]
+Needed = Annotated[str | int | None, Field(description="run this cell and what it needs, unless fresh")]
+KeepGoing = Annotated[bool, Field(description="run on past cells that raise, not what needs them")]
 
 
 class CellsExecuted(RunReport, StaleNews):
