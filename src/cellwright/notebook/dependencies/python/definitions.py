@@ -6,13 +6,10 @@ from functools import reduce
 
 from cellwright.notebook.dependencies.bindings import either
 from cellwright.notebook.dependencies.model import NONE, Later, Names, listed
-from cellwright.notebook.dependencies.python.expressions import function_scope
 from cellwright.notebook.dependencies.python.flow import Flow
 from cellwright.notebook.dependencies.python.scopes import (
     FunctionNode,
-    is_generator,
-    makes_code,
-    names_bound_outside,
+    function_of,
     type_parameters,
 )
 
@@ -88,9 +85,10 @@ class Definitions(Flow):
             self.now.code[name] = code
 
     def _later(self, node: FunctionNode, *, method: bool = False) -> tuple[Later, "Definitions"]:
-        own, parameters, itself = function_scope(node, method=method)
-        inner = type(self)(own, parameters, itself)
-        inner.now.modules = {name: path for name, path in self.now.modules.items() if name not in own}
+        says = function_of(node)
+        itself = says.parameters[0] if method and says.parameters else ""
+        inner = type(self)(says.own, frozenset(says.parameters), itself)
+        inner.now.modules = {name: path for name, path in self.now.modules.items() if name not in says.own}
         inner.hide_names(type_parameters(node))
         inner.is_function = True
         if isinstance(node, ast.Lambda):
@@ -102,12 +100,12 @@ class Definitions(Flow):
         later = Later(
             frozenset(found.uses),
             frozenset(found.changes),
-            frozenset(found.binds) | names_bound_outside(node),
+            frozenset(found.binds) | says.bound_outside,
             {name: given for name, given in found.calls.items() if given},
             found.arguments,
             NONE,
-            is_generator(node),
-            makes_code(node) or inner.makes_more,
+            says.is_generator,
+            says.makes_code or inner.makes_more,
             found.opaque,
         )
         return later, inner

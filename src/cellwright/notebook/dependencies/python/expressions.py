@@ -4,9 +4,8 @@ import ast
 import re
 
 from cellwright.notebook.dependencies.bindings import Shares
-from cellwright.notebook.dependencies.model import ENVIRONMENT, Later, Names
+from cellwright.notebook.dependencies.model import ENVIRONMENT, Later
 from cellwright.notebook.dependencies.python import effects
-from cellwright.notebook.dependencies.python.scopes import own_names, parameters_of
 from cellwright.notebook.dependencies.python.sharing import elements, shares, targets_of
 from cellwright.notebook.dependencies.python.tracking import Tracking
 
@@ -197,12 +196,3 @@ def _names_of_expression(text: str) -> list[str]:
         return [node.id for node in ast.walk(ast.parse(text.strip(), mode="eval")) if isinstance(node, ast.Name)]
     except (SyntaxError, ValueError):
         return []
-
-
-def function_scope(
-    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, *, method: bool
-) -> tuple[Names, Names, str]:
-    """The names of a function: its own, its parameters, and the one by which a method knows its object."""
-    parameters = parameters_of(node.args)
-    itself = parameters[0] if method and parameters else ""
-    return own_names(node), frozenset(parameters), itself

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -14,33 +15,38 @@ def parameters_of(arguments: ast.arguments) -> list[str]:
     return [argument.arg for argument in every]
 
 
-def own_names(function: FunctionNode) -> frozenset[str]:
-    """The names that are local to a function: its parameters, and what it binds without `global` or `nonlocal`."""
-    names = set(parameters_of(function.args))
-    if isinstance(function, ast.Lambda):
-        return frozenset(names | _bound_in([function.body]))
-    names |= _bound_in(function.body)
-    return frozenset(names - _declared(function.body))
+@dataclass(frozen=True, slots=True)
+class Function:
+    """What the text of a function says of its names."""
+
+    parameters: tuple[str, ...]
+    own: frozenset[str]
+    """Local names: the parameters, and what it binds without `global` or `nonlocal`."""
+    bound_outside: frozenset[str]
+    """What it binds by `global` or `nonlocal`."""
+    is_generator: bool
+    makes_code: bool
+    """Whether what it gives back may hold code of its own: a function or class in it, or the body of a generator."""
 
 
-def names_bound_outside(function: FunctionNode) -> frozenset[str]:
-    """What a function binds by `global` or `nonlocal`."""
-    if isinstance(function, ast.Lambda):
-        return frozenset()
-    declared = _declared(function.body)
-    return frozenset(declared & _bound_in(function.body)) if declared else frozenset()
-
-
-def is_generator(function: FunctionNode) -> bool:
-    body = [function.body] if isinstance(function, ast.Lambda) else function.body
-    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in _own_nodes(body))
-
-
-def makes_code(function: FunctionNode) -> bool:
-    """Whether what a function gives back may hold code of its own: a function or class in it, or the body of a generator."""
-    if isinstance(function, ast.Lambda):
-        return False
-    return any(isinstance(node, (ast.Yield, ast.YieldFrom, *_INNER)) for node in _own_nodes(function.body))
+def function_of(node: FunctionNode) -> Function:
+    parameters = tuple(parameters_of(node.args))
+    bound: set[str] = set()
+    declared: set[str] = set()
+    is_generator = makes_code = False
+    for inner in _own_nodes([node.body] if isinstance(node, ast.Lambda) else node.body):
+        bound.update(_bound_by(inner))
+        if isinstance(inner, ast.Global | ast.Nonlocal):
+            declared.update(inner.names)
+        is_generator |= isinstance(inner, ast.Yield | ast.YieldFrom)
+        makes_code |= isinstance(inner, _INNER) and not isinstance(node, ast.Lambda)
+    return Function(
+        parameters,
+        frozenset((bound | set(parameters)) - declared),
+        frozenset(bound & declared),
+        is_generator,
+        makes_code or is_generator,
+    )
 
 
 def type_parameters(node: ast.AST) -> list[str]:
@@ -48,18 +54,14 @@ def type_parameters(node: ast.AST) -> list[str]:
     return [str(parameter.name) for parameter in getattr(node, "type_params", [])]
 
 
-def _declared(body: list[ast.stmt]) -> set[str]:
-    return {name for node in _own_nodes(body) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
-
-
-def _bound_in(body: Iterable[ast.AST]) -> set[str]:
-    return {name for node in _own_nodes(body) for name in _bound_by(node)}
-
-
 def _bound_by(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        if not isinstance(node.ctx, ast.Load):
+            yield node.id
+        return
+    if isinstance(node, ast.expr):
+        return
     match node:
-        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-            yield name
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             yield name
         case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
