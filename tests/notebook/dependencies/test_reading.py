@@ -12,6 +12,7 @@ from cellwright.notebook.dependencies.foreign import grammars
 from cellwright.notebook.dependencies.jobs import names_from, read_cells
 from cellwright.notebook.dependencies.model import NOTHING
 from cellwright.notebook.dependencies.reading import names_of
+from cellwright.workers.pool import WorkerPool
 from requirements import requirement
 
 LANGUAGES = ("python", "javascript", "julia", "bash", "R", "")
@@ -149,6 +150,23 @@ def test_cells_are_read_as_a_job() -> None:
     answer = json.loads(json.dumps(read_cells(sources, "python")()))
     assert names_from(answer) == [names_of(source, "python") for source in sources]
     assert names_from({"cells": [{}]}) == [NOTHING]
+
+
+@requirement("stale:reading:job")
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("language", "source"),
+    [("python", "%time x = a\n!ls {b}"), ("julia", "x = a"), ("javascript", "let x = a"), ("R", "x")],
+)
+async def test_the_job_can_be_done_by_a_confined_process(language: str, source: str) -> None:
+    pool = WorkerPool(processes=1)
+    try:
+        answer = await pool.run(read_cells, size=1_000_000, sources=[source, "(" * 20_000], language=language)
+    finally:
+        await pool.close()
+    first, second = names_from(answer)
+    assert first == names_of(source, language)
+    assert second.unknown
 
 
 @requirement("stale:reading:unknown")

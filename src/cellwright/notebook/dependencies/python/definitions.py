@@ -65,13 +65,14 @@ class Definitions(Flow):
             self.expr(value)
         makers, lambdas = set(self.makers), self.lambdas
         before, methods, in_class = self.now.copy(), self._methods, self.in_class
+        around, self.around_class = self.around_class, frozenset(before.bound)
         self._methods, self.in_class = {}, True
         hidden = self.hide_names(type_parameters(node))
         self.body(node.body)
         self.show_names(hidden)
         laters = [later for name, later in self.now.functions.items() if later is not before.functions.get(name)]
         changing = _changing(self._methods)
-        self.now, self._methods, self.in_class = before, methods, in_class
+        self.now, self._methods, self.in_class, self.around_class = before, methods, in_class, around
         self.makers, self.lambdas = makers, lambdas
         does = reduce(either, laters, Later())
         later = replace(does, methods=does.methods | changing, yields=False, makes=True)

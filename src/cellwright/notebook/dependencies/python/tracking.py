@@ -51,6 +51,8 @@ class Tracking:
         self.makers: set[str] = set()
         """What the statement read: its value may hold their code."""
         self.is_function = False
+        self.around_class: Names | None = None
+        """What was bound around the class whose body this is: its attributes are others than the variables of the same name."""
         self.casual = False
         """Whether this is a place, such as `x or seen.add(x)`, where the value of a method that changes its object does not matter."""
         self.makes_more = False
@@ -124,7 +126,7 @@ class Tracking:
         if name in self.own:
             self.found.changes_itself |= name == self.itself
             self.found.arguments |= name in self.parameters - self.now.bound and name != self.itself
-        elif name not in self.now.bound:
+        elif name not in (self.now.bound if self.around_class is None else self.around_class):
             self.found.changes.add(name)
             if name not in WITHOUT_READING:
                 self.found.uses.add(name)
