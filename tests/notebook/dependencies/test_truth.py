@@ -13,9 +13,6 @@ from requirements import requirement
 
 MOST_NEEDLESS = 0.1
 FEWEST = 300
-SAMPLE = ("petl", "spreg")
-"""Packages whose notebooks take part in each run of the tests as far as this project's own Python has what they import."""
-
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="notebooks are run in forks")
 
 
@@ -102,14 +99,14 @@ def test_small_notebooks(
 
 
 @requirement("stale:truth")
-def test_sample_of_notebooks(runner: Runner) -> None:
+@pytest.mark.long(12)
+def test_sample_of_notebooks(tmp_path: Path) -> None:
     """A few real notebooks, run now."""
-    about = truth.golden()["packages"]
-    notebooks = [one for package in SAMPLE for one in truth.notebooks_of(package, about[package])]
-    truths = [truth.truth_of(one, runner) for one in notebooks]
-    known = [one for one in truths if not one.refused]
-    assert len(known) >= 2, truths
-    assert not truth.added(map(truth.figures_of, known)).missed
+    notebooks, paths = truth.sample()
+    with Runner(Path(sys.executable), tmp_path, truth.imports_of(notebooks), paths) as runner:
+        truths = [truth.truth_of(one, runner) for one in notebooks]
+    assert [one.refused for one in truths] == [""] * len(notebooks)
+    assert not truth.added(map(truth.figures_of, truths)).missed
 
 
 @requirement("stale:truth")

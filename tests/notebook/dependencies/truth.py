@@ -32,6 +32,8 @@ GOLDEN_FILE = HERE / "golden" / "notebooks.json"
 SECONDS = 60.0
 MOST_SECONDS = 8.0
 """Of a notebook: the proof has no time for others."""
+LONG = 1.0
+"""A notebook that takes so many seconds is edited once only."""
 MOST_BYTES_OF_FOLDER = 60_000_000
 MOST_TRIES = 3
 """Of edits, where one makes its cell fail or leaves everything as it was."""
@@ -173,10 +175,10 @@ def added(all_figures: Iterable[Figures]) -> Figures:
 class Runner:
     """Runs notebooks in another Python; see truth_kernel.py."""
 
-    def __init__(self, python: Path, folder: Path, imports: Sequence[str] = ()) -> None:
+    def __init__(self, python: Path, folder: Path, imports: Sequence[str] = (), paths: Sequence[Path] = ()) -> None:
         """`folder`: where what is run lies, always at the same place, so that its paths are the same in each run.
 
-        `imports`: what the notebooks import, so that not each run takes the time for it.
+        `imports`: what the notebooks import, so that not each run takes the time for it. `paths`: where they find it, if nowhere else.
         """
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
@@ -187,6 +189,7 @@ class Runner:
             "MPLCONFIGDIR": str(folder / "matplotlib"),
             "PYTHONWARNINGS": "ignore",
             "PIP_NO_INDEX": "1",
+            "PYTHONPATH": os.pathsep.join(map(str, paths)),
             **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"),
         }
         self._process = subprocess.Popen(
@@ -290,9 +293,10 @@ def truth_of(notebook: Notebook, runner: Runner, edits: int = 1) -> Truth:
     if failed := [f"cell {number}: {one['begin'][-1]}" for number, one in enumerate(clean) if one["error"]]:
         return Truth(name, sources, refused=failed[0])
     chance = random.Random(name)
-    limit = min(SECONDS, 4 + 3 * sum(one["seconds"] + one["after"] for one in clean))
+    took = sum(one["seconds"] + one["after"] for one in clean)
+    limit = min(SECONDS, 4 + 3 * took)
     made: list[tuple[int, str, Runs]] = []
-    for _ in range(edits):
+    for _ in range(edits if took < LONG else 1):
         one = _edited_run(notebook, runner, chance, limit, clean, {cell for cell, _, _ in made})
         if one is not None:
             made.append(one)
@@ -301,12 +305,17 @@ def truth_of(notebook: Notebook, runner: Runner, edits: int = 1) -> Truth:
     again = runner.run(notebook, sources, limit)
     if isinstance(again, str):
         return Truth(name, sources, refused=again)
+    found = [(cell, source, runs, differences(clean, runs)) for cell, source, runs in made]
     unsettled = differences(clean, again)
+    # No edit changes what stands above it.
+    for cell, _, _, differ in found:
+        for above in [number for number in differ if number < cell]:
+            unsettled[above] = sorted({*unsettled.get(above, ()), *differ.pop(above)})
     told: list[Edit] = []
-    for cell, source, runs in made:
+    for cell, source, runs, differ in found:
         changed = {
             number: rest
-            for number, parts in differences(clean, runs).items()
+            for number, parts in differ.items()
             if (rest := [part for part in parts if part not in unsettled.get(number, ())])
         }
         itself = changed.pop(cell, [])
@@ -440,6 +449,18 @@ def _operator(node: ast.BinOp | ast.Compare, source: str) -> Iterator[tuple[str,
     if between.strip() == sign:
         at = start + between.index(sign)
         yield "operator", (line, line, at, at + len(sign), SWAPPED[sign])
+
+
+def sample() -> tuple[Sequence[Notebook], Sequence[Path]]:
+    """A few notebooks that need no more than the packages that ship them, and where these packages are."""
+    notebooks: list[Notebook] = []
+    paths: list[Path] = []
+    known = golden()
+    for package, files in known["sample"].items():
+        about = {**known["packages"][package], "notebooks": files}
+        notebooks += notebooks_of(package, about)
+        paths += (folder for folder in extracted(package, about).iterdir() if folder.is_dir())
+    return notebooks, paths
 
 
 def golden() -> dict[str, Any]:

@@ -57,8 +57,10 @@ ADDRESS = re.compile(
     r"\b[012]\d:[0-5]\d:[0-5]\d(?:\.\d+)?\b|0x[0-9a-fA-F]{5,}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32}\b"
 )
 """What is another one in each run, and no value: times of day, addresses, names made up by chance."""
-COUNTED = re.compile(r"\b(?:[A-Z][A-Za-z]*\d{5}|p\d{4,5})\b|(?<=sk-container-id-)\d+|(?<=sk-estimator-id-)\d+")
+COUNTED = re.compile(r"\b(?:[A-Z][A-Za-z]*\d{5}|[a-z_]+0\d{4}|p\d{4,5})\b|(?<=sk-container-id-)\d+|(?<=sk-estimator-id-)\d+")
 """Names that holoviews, bokeh and scikit-learn number as they come."""
+PLACES = range(0x5500_0000_0000, 0x8000_0000_0000)
+"""Numbers that are addresses of objects, by which some packages tell their objects apart."""
 OWN_OF_SHELL = re.compile(r"_+|_i+|_i?\d+|_[io]h|_dh|In|Out|exit|quit|open|get_ipython|__\w+__|_exit_code")
 MEMORY = re.compile(r"_?_?(?:cache\w*|cached\w*|\w*_cache\w*|lazy\w*|memo\w*|mhash|hash)|_id|_uuid|_name_counter")
 """Attributes that objects fill in as they are read."""
@@ -99,7 +101,9 @@ class Digest:
         if self._left < 0:
             return
         kind = kind_of(value)
-        if value is None or kind in {bool, int, float, complex}:
+        if kind is int and value in PLACES:
+            self.put("address")
+        elif value is None or kind in {bool, int, float, complex}:
             self.put(f"{kind.__name__} {value!r}")
         elif kind is str:
             self.put(f"str {normal(value)}")

@@ -4,6 +4,7 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, cast
 
 from pycrdt import Array, Doc, Map, Text
@@ -161,7 +162,7 @@ class ReadableNotebook:
             word = mark(index, self._index.head(index))
             return with_mark(self._index.entry(index), word) if word else self._index.entry(index)
 
-        return entry
+        return cache(entry)
 
     def as_json(self) -> JsonObject:
         """The whole notebook as its file would be, read at once. Others wait meanwhile; servers use `whole.whole_json`."""

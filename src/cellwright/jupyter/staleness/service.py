@@ -74,6 +74,8 @@ class CellStates:
 
     async def _update(self, call: Call, states: StatesOfNotebook, view: LiveNotebook, kernel: KernelSeen) -> None:
         """Bring the states up to date. What takes long goes on behind the scenes: a large notebook that was just opened."""
+        if states.is_current(kernel):
+            return
         update = asyncio.create_task(states.update(view, kernel, call.principal.id))
         self._updates.add(update)
         update.add_done_callback(self._updates.discard)

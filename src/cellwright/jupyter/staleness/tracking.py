@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
@@ -84,7 +83,6 @@ class StatesOfNotebook:
         self._confirmed: dict[str, int] = {}
         """Cells that certainly ran in this life of the kernel, with the number of the run."""
         self._judged: Mapping[str, CellState] = {}
-        self._counted: Counter[State] | None = None
         self._told: dict[str, State] = {}
         self._counts: dict[str, int | None] = {}
         self._updating = asyncio.Lock()
@@ -108,6 +106,12 @@ class StatesOfNotebook:
         """How many cells have been judged so far."""
         return self._states.judged_count
 
+    def is_current(self, kernel: KernelSeen) -> bool:
+        """Whether nothing has changed since the last update."""
+        changes = self._changes
+        quiet = not (self.is_late or changes.cells or changes.order or changes.every)
+        return quiet and kernel is self._kernel and not self._has_run(kernel)
+
     async def update(self, view: LiveNotebook, kernel: KernelSeen, caller: str) -> None:
         """Take over what the notebook and its kernel are like now."""
         async with self._updating:
@@ -119,7 +123,7 @@ class StatesOfNotebook:
                     break
             while not self._states.judge(SLICE):  # noqa: ASYNC110 - others have their turn between slices
                 await asyncio.sleep(0)
-            self._judged, self._counted = self._states.states, None
+            self._judged = self._states.states
 
     def state_of(self, head: CellHead, key: str) -> CellState:
         """The state of a code cell; unknown if it was changed since the last update."""
@@ -144,10 +148,9 @@ class StatesOfNotebook:
     def missing(self) -> Sequence[Missing]:
         return self._states.missing()
 
-    def counts(self) -> Counter[State]:
-        if self._counted is None:
-            self._counted = Counter(state.state for state in self._judged.values())
-        return self._counted
+    def counts(self) -> Mapping[State, int]:
+        """How many cells are in each state."""
+        return {state: len(self._states.cells_in(state)) for state in State}
 
     def needed_for(self, key: str) -> set[str]:
         """The cells on which this one depends."""
@@ -163,12 +166,13 @@ class StatesOfNotebook:
 
     def news(self) -> dict[str, State]:
         """The cells that are stale, or of which that is not known, and were not so when this was last asked."""
-        stale = {key: state.state for key, state in self._judged.items() if state.state in TOLD}
+        stale = {key: state for state in TOLD for key in self._states.cells_in(state)}
         news = {key: state for key, state in stale.items() if self._told.get(key) is not state}
         self._told = stale
         return news
 
     def _has_run(self, kernel: KernelSeen) -> bool:
+        """Whether anything ran of which no notice was taken yet."""
         return kernel.runs is not None and kernel.runs.version != self._runs_version
 
     async def _take_over_cells(self, view: LiveNotebook, caller: str) -> None:
@@ -213,15 +217,14 @@ class StatesOfNotebook:
 
     async def _take_over_runs(self, view: LiveNotebook, kernel: KernelSeen, caller: str) -> None:
         before, runs = self._kernel, kernel.runs
+        self._kernel = kernel
         if runs is None:
             if before != kernel:
-                self._kernel = kernel
                 self._begin_life(-1)
                 self._note_runs(code_heads(view))
             return
         if before.runs is runs and runs.version == self._runs_version:
             return
-        self._kernel = kernel
         self._runs_version = runs.version
         history = runs.latest()
         is_new_life = before.runs is not runs or self._life != runs.life
@@ -300,8 +303,9 @@ def changed_heads(view: LiveNotebook, cells: Collection[str]) -> dict[str, CellH
 
 
 def key_at(view: LiveNotebook, index: int) -> str:
+    """The key of the cell at an index."""
     cell_id = view.id_at(index)
-    return cell_id if view.have_own_ids([index]) else f"{NO_NAME}{index}"
+    return cell_id if cell_id and view.has(cell_id) else f"{NO_NAME}{index}"
 
 
 def index_of(view: LiveNotebook, key: str) -> int | None:

@@ -1,6 +1,6 @@
 """What each code cell's output is worth: whether a run of the notebook from top to bottom would give it again, and if not, why."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -111,16 +111,18 @@ class NotebookStates:
         self._runs: dict[str, LastRun] = {}
         self._by_number: dict[int, str] = {}
         self._states: dict[str, CellState] = {}
+        self._cells_in: dict[State, set[str]] = {state: set() for state in State}
         self._open: set[str] = set()
         self._waiting: Sequence[str] = ()
         self._missing: Sequence[Missing] | None = None
 
     def arrange(self, order: Sequence[str], changed: Mapping[str, CellNames]) -> None:
         """Take over the code cells as they stand now; `changed` has those that are new, moved or changed."""
-        for key in self._runs.keys() - set(order):
+        gone = () if order is self.graph.order else self._runs.keys() - set(order)
+        for key in gone:
             self._forget_number(key)
             del self._runs[key]
-            self._states.pop(key, None)
+            self._put(key, None)
         self._open |= self.graph.arrange(order, changed)
 
     def note_runs(self, runs: Mapping[str, LastRun]) -> None:
@@ -143,6 +145,18 @@ class NotebookStates:
         """The state of every cell, as it was judged last."""
         return self._states
 
+    def cells_in(self, state: State) -> Collection[str]:
+        """The cells that were judged to be in a state."""
+        return self._cells_in[state]
+
+    def _put(self, key: str, state: CellState | None) -> None:
+        before = self._states.pop(key, None)
+        if before is not None:
+            self._cells_in[before.state].discard(key)
+        if state is not None:
+            self._states[key] = state
+            self._cells_in[state.state].add(key)
+
     def run_of(self, key: str) -> LastRun:
         return self._runs.get(key, NEVER_RAN)
 
@@ -155,7 +169,7 @@ class NotebookStates:
         # Each after those above it, on which it may depend.
         now, self._waiting = self._waiting[:most], self._waiting[len(self._waiting[:most]) :]
         for key in now:
-            self._states[key] = self._judged(key)
+            self._put(key, self._judged(key))
         self.judged_count += len(now)
         if now:
             self._missing = None
