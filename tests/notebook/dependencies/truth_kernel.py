@@ -57,7 +57,9 @@ ADDRESS = re.compile(
     r"\b[012]\d:[0-5]\d:[0-5]\d(?:\.\d+)?\b|0x[0-9a-fA-F]{5,}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32}\b"
 )
 """What is another one in each run, and no value: times of day, addresses, names made up by chance."""
-COUNTED = re.compile(r"\b(?:[A-Z][A-Za-z]*\d{5}|[a-z_]+0\d{4}|p\d{4,5})\b|(?<=sk-container-id-)\d+|(?<=sk-estimator-id-)\d+")
+COUNTED = re.compile(
+    r"\b(?:[A-Z][A-Za-z]*\d{5}|[a-z_]+0\d{4}|p\d{4,5})\b|(?<=sk-container-id-)\d+|(?<=sk-estimator-id-)\d+"
+)
 """Names that holoviews, bokeh and scikit-learn number as they come."""
 PLACES = range(0x5500_0000_0000, 0x8000_0000_0000)
 """Numbers that are addresses of objects, by which some packages tell their objects apart."""
