@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import chain
 
-from cellwright.notebook.dependencies.linking import GIVEN, Effects, Sharing, effects_of, linked_names
+from cellwright.notebook.dependencies.linking import GIVEN, Effects, Link, effects_of, linked_names, links_of
 from cellwright.notebook.dependencies.model import NONE, NOTHING, CellNames
 
 MOST_LOOKED_BACK = 50
@@ -218,23 +218,17 @@ class CellGraph:
                 break
         return binders
 
-    def sharing_above(self, name: str, place: int) -> Sharing:
-        """The names that may share objects with a name at a place."""
+    def links_above(self, name: str, place: int) -> Iterable[tuple[Link, bool]]:
+        """The links between a name and others that cells above a place have made, and whether they still hold there."""
         bound_at = self._bound_at(name, place)
-        same, wholes, parts, asked = set[str](), set[str](), set[str](), set[str]()
         for cell in self._lowest(self._sharing, name, place):
-            names, cell_place = self._names[cell], self.position[cell]
+            cell_place = self.position[cell]
             if cell_place < bound_at:
-                break
-            for others, found in (
-                (same, names.aliases.get(name, NONE)),
-                (same, [other for other, named in names.aliases.items() if name in named]),
-                (wholes, names.inside.get(name, NONE)),
-                (parts, [other for other, named in names.inside.items() if name in named]),
-            ):
-                asked.update(found)
-                others.update(other for other in found if self._bound_at(other, place) <= cell_place)
-        return Sharing(frozenset(same), frozenset(wholes), frozenset(parts), frozenset(asked))
+                return
+            for link in links_of(self._names[cell]):
+                if name in (link.name, link.other):
+                    other = link.other if link.name == name else link.name
+                    yield link, self._bound_at(other, place) <= cell_place
 
     def _bound_at(self, name: str, place: int) -> int:
         """Where the name was last surely bound above this place; -1 if it was not."""
@@ -307,5 +301,9 @@ class _Above:
     def binders(self, name: str) -> Sequence[CellNames]:
         return self._graph.binders_above(name, self._place)
 
-    def sharing(self, name: str) -> Sharing:
-        return self._graph.sharing_above(name, self._place)
+    def links(self, name: str) -> Iterable[Link]:
+        return [link for link, holds in self._graph.links_above(name, self._place) if holds]
+
+    def broken_links(self, name: str) -> Iterable[str]:
+        links = self._graph.links_above(name, self._place)
+        return [end for link, holds in links if not holds for end in (link.name, link.other)]

@@ -1,10 +1,10 @@
 """What each run in a kernel read, and which runs had written it: told from the sources that ran, one after the other."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cellwright.notebook.dependencies.linking import GIVEN, Sharing, SharingSoFar, effects_of
+from cellwright.notebook.dependencies.linking import GIVEN, Link, LinksSoFar, effects_of
 from cellwright.notebook.dependencies.model import CellNames
 
 
@@ -32,7 +32,7 @@ class RunLedger:
         self._readings: dict[int, dict[str, Sequence[int]]] = {}
         self._written: dict[str, _Written] = {}
         self._binders: dict[str, tuple[CellNames, ...]] = {}
-        self._sharing = SharingSoFar()
+        self._links = LinksSoFar()
         self._dark = self._star = 0
 
     def add(self, number: int, source: str, names: CellNames) -> None:
@@ -54,7 +54,7 @@ class RunLedger:
         for name in names.perhaps:
             earlier = [binder for binder in self._binders.get(name, ()) if binder is not names]
             self._binders[name] = (*earlier[-MOST_BINDERS:], names)
-        self._sharing.note(names)
+        self._links.note(names)
         if effects.dark:
             self._dark = number
         if names.stars:
@@ -63,8 +63,11 @@ class RunLedger:
     def binders(self, name: str) -> Sequence[CellNames]:
         return self._binders.get(name, ())
 
-    def sharing(self, name: str) -> Sharing:
-        return self._sharing(name)
+    def links(self, name: str) -> Iterable[Link]:
+        return self._links.of(name)
+
+    def broken_links(self, name: str) -> Iterable[str]:  # noqa: ARG002 - what has run does not change
+        return ()
 
     def read_from(self, number: int, name: str) -> Sequence[int]:
         """The runs from which the name had its value when this run read it."""

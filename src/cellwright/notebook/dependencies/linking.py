@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from cellwright.notebook.dependencies.bindings import touched, whole_of
 from cellwright.notebook.dependencies.model import (
     ANY_FILE,
     ARGUMENTS,
@@ -15,6 +16,7 @@ from cellwright.notebook.dependencies.model import (
     RANDOMS,
     CellNames,
     Later,
+    Links,
     Names,
 )
 
@@ -55,16 +57,17 @@ class Effects:
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing:
-    """The names that have a part of their objects in common with a name."""
+class Link:
+    """Two names that have a part of their objects in common since a cell bound or changed one of them."""
 
-    same: Names = NONE
-    wholes: Names = NONE
-    """Names of objects in which its own lies."""
-    parts: Names = NONE
-    """Names of objects that lie in its own."""
-    asked: Names = NONE
-    """Names that had some in common once, and would have again if they had not been bound anew."""
+    name: str
+    place: str
+    """A name of the same object; or, if `inside`, the place in which the object of the first may lie."""
+    inside: bool = False
+
+    @property
+    def other(self) -> str:
+        return whole_of(self.place)
 
 
 class Surroundings(Protocol):
@@ -74,7 +77,13 @@ class Surroundings(Protocol):
         """The cells, or runs, that may have bound the name."""
         ...
 
-    def sharing(self, name: str) -> Sharing: ...
+    def links(self, name: str) -> Iterable[Link]:
+        """The links of this name to others."""
+        ...
+
+    def broken_links(self, name: str) -> Iterable[str]:
+        """Names to which it had a link, and would have again if they had not been bound anew."""
+        ...
 
 
 class _Found:
@@ -86,7 +95,7 @@ class _Found:
         self.uses, self.perhaps, self.changes, self.deep = map(
             set[str], (names.uses, names.perhaps, names.changes, names.deep)
         )
-        self.dark = names.unknown or names.opaque
+        self.dark = names.opaque or ("" if names.broken else names.unknown)
         self.asked: set[str] = set()
         self._looked_at: set[str] = set()
 
@@ -98,34 +107,39 @@ class _Found:
             if name in self._looked_at:
                 continue
             self._looked_at.add(name)
+            self._follow(name, _later(self.around, name), pending)
             for maker in self._makers(name):
                 if maker in THINGS:
                     self.uses.add(maker)
                     self.changes.add(maker)
-                    continue
-                for later in _later(self.around, maker):
+                makes = [later for later in _later(self.around, maker) if later.makes]
+                if makes:
                     self.uses.add(maker)
-                    self._add(name, later)
-                    pending += later.uses
+                    self._follow(name, makes, pending)
             given = self.names.calls.get(name, NONE)
             if name in self.names.commands and not any(True for _ in _later(self.around, name)):
                 self.changes |= given
             if self._is_spent(name):
                 self.changes.add(name)
 
+    def _follow(self, name: str, laters: Iterable[Later], pending: list[str]) -> None:
+        for later in laters:
+            self._add(name, later)
+            pending += later.uses
+
     def _makers(self, name: str) -> Iterator[str]:
-        """The name itself, and those whose code its value may hold."""
+        """The names whose code the value of a name may hold."""
         seen = {name}
         pending = [name]
         while pending:
-            maker = pending.pop()
-            self.asked.add(maker)
-            yield maker
-            for binder in () if maker in THINGS else self.around.binders(maker):
-                for other in binder.code.get(maker, NONE):
-                    if other not in seen:
-                        seen.add(other)
-                        pending.append(other)
+            made = pending.pop()
+            self.asked.add(made)
+            for binder in () if made in THINGS else self.around.binders(made):
+                for maker in binder.code.get(made, NONE):
+                    if maker not in seen:
+                        seen.add(maker)
+                        pending.append(maker)
+                        yield maker
 
     def _add(self, name: str, later: Later) -> None:
         """Add what is done when the value of the name is called."""
@@ -137,12 +151,25 @@ class _Found:
         self.dark = self.dark or later.opaque
         if later.arguments:
             self._change_given(given)
-        self.asked.update(later.calls)
-        for callee, handed_on in later.calls.items():
+        for callee, handed_on in self._handed_on(later):
             if any(inner.arguments for inner in _later(self.around, callee)):
                 self._change_given((handed_on - {ARGUMENTS}) | (given if ARGUMENTS in handed_on else NONE))
         if later.methods & self.names.methods.get(name, NONE):
             self.changes.add(name)
+
+    def _handed_on(self, later: Later) -> Iterator[tuple[str, Names]]:
+        """The functions that are called by one, over however many others, with what they are given of what it was given."""
+        pending = [(later, True)]
+        seen: set[str] = set()
+        while pending:
+            calling, has_arguments = pending.pop()
+            for callee, given in calling.calls.items():
+                handed_on = given if has_arguments else given - {ARGUMENTS}
+                self.asked.add(callee)
+                yield callee, handed_on
+                if callee not in seen:
+                    seen.add(callee)
+                    pending += [(inner, ARGUMENTS in handed_on) for inner in _later(self.around, callee)]
 
     def _change_given(self, names: Iterable[str]) -> None:
         self.changes.update(names)
@@ -157,25 +184,30 @@ class _Found:
 
     def follow_objects(self) -> None:
         """Add the names that share objects with those that are changed in place."""
-        pending = list(self.changes)
+        same, inside = _mutable(self.names.aliases), _mutable(self.names.inside)
+        changed = [name for name in self.changes if not name.startswith("<")]
+        pending, seen = [*changed], {*changed}
         while pending:
             name = pending.pop()
-            if name.startswith("<"):
-                continue
-            sharing = self.around.sharing(name)
-            own = self.names
-            self.asked |= sharing.asked
-            same = sharing.same | own.aliases.get(name, NONE)
-            reached = [*same, *sharing.wholes, *own.inside.get(name, NONE)]
-            if name in self.deep:
-                deeper = (same | sharing.parts) - self.deep
-                self.deep |= deeper
-                reached += deeper
-                pending += deeper & self.changes
-            for other in reached:
-                if other not in self.changes:
-                    self.changes.add(other)
-                    pending.append(other)
+            self.asked.update(self.around.broken_links(name))
+            for link in self.around.links(name):
+                (inside if link.inside else same).setdefault(link.name, set()).add(link.place)
+                for other in (link.name, link.other):
+                    if other not in seen:
+                        seen.add(other)
+                        pending.append(other)
+        self.asked |= seen
+        same_names, places = _frozen(same), _frozen(inside)
+        for name in changed:
+            self.changes.update(touched(same_names, places, name, deep=name in self.deep))
+
+
+def _mutable(links: Links) -> dict[str, set[str]]:
+    return {name: set(others) for name, others in links.items()}
+
+
+def _frozen(links: Mapping[str, set[str]]) -> Links:
+    return {name: frozenset(others) for name, others in links.items()}
 
 
 def effects_of(names: CellNames, around: Surroundings) -> Effects:
@@ -197,7 +229,15 @@ def effects_of(names: CellNames, around: Surroundings) -> Effects:
 
 def linked_names(names: CellNames) -> Names:
     """Names that share objects with others since this cell."""
-    return NONE.union(*(NONE.union(links, *links.values()) for links in (names.aliases, names.inside)))
+    return NONE.union(*((link.name, link.other) for link in links_of(names)))
+
+
+def links_of(names: CellNames) -> Iterator[Link]:
+    """The links that a cell makes between names."""
+    for links, inside in ((names.aliases, False), (names.inside, True)):
+        for name, places in links.items():
+            for place in places:
+                yield Link(name, place, inside)
 
 
 def _later(around: Surroundings, name: str) -> Iterator[Later]:
@@ -206,29 +246,19 @@ def _later(around: Surroundings, name: str) -> Iterator[Later]:
             yield binder.later[name]
 
 
-class SharingSoFar:
-    """Which names share objects, as far as cells that ran one after the other say."""
+class LinksSoFar:
+    """The links between names, as cells that ran one after the other made and broke them."""
 
     def __init__(self) -> None:
-        self._same: dict[str, set[str]] = {}
-        self._wholes: dict[str, set[str]] = {}
-        self._parts: dict[str, set[str]] = {}
+        self._of: dict[str, set[Link]] = {}
 
-    def __call__(self, name: str) -> Sharing:
-        same, wholes, parts = (frozenset(links.get(name, ())) for links in (self._same, self._wholes, self._parts))
-        return Sharing(same, wholes, parts)
+    def of(self, name: str) -> Iterable[Link]:
+        return self._of.get(name, ())
 
     def note(self, names: CellNames) -> None:
         for name in names.defines:
-            for links, back in ((self._same, self._same), (self._wholes, self._parts), (self._parts, self._wholes)):
-                for other in links.pop(name, ()):
-                    back.get(other, set()).discard(name)
-        self._link(names.aliases, self._same, self._same)
-        self._link(names.inside, self._wholes, self._parts)
-
-    @staticmethod
-    def _link(links: Mapping[str, Names], there: dict[str, set[str]], back: dict[str, set[str]]) -> None:
-        for name, others in links.items():
-            for other in others:
-                there.setdefault(name, set()).add(other)
-                back.setdefault(other, set()).add(name)
+            for link in self._of.pop(name, ()):
+                self._of.get(link.other if link.name == name else link.name, set()).discard(link)
+        for link in links_of(names):
+            for name in (link.name, link.other):
+                self._of.setdefault(name, set()).add(link)

@@ -106,6 +106,8 @@ class CellNames:
     """Why the cell may read and write names that its source does not say, such as "exec"; empty if it may not."""
     unknown: str = ""
     """Why nothing is known of the cell, such as "no grammar for R is installed"; empty if it was read."""
+    broken: bool = False
+    """Whether nothing is known because it is no code of its language, as far as that is known here: then it fails, and does nothing."""
 
 
 NOTHING = CellNames()

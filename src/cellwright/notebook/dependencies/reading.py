@@ -21,7 +21,8 @@ def names_of(source: str, language: str) -> CellNames:
             return names_in_python(source)
         return grammars.names_in(source, language.lower())
     except (SyntaxError, ValueError) as error:
-        return CellNames(unknown=f"it is no {language} that can be read: {str(error)[:200] or type(error).__name__}")
+        reason = f"it is no {language} that can be read: {str(error)[:200] or type(error).__name__}"
+        return CellNames(unknown=reason, broken=True)
     except (RecursionError, MemoryError):
         return CellNames(unknown="it is nested too deeply")
 

@@ -36,7 +36,7 @@ def names_in(source: str, language: str) -> CellNames:
         )
     root = parser.parse(source.encode()).root_node
     if root.has_error:
-        return CellNames(unknown=f"it is no {language} that can be read")
+        return CellNames(unknown=f"it is no {language} that can be read", broken=True)
     walk = make()
     walk.visit(root)
     return walk.names()
