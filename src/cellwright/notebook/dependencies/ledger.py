@@ -29,6 +29,7 @@ class RunLedger:
         """The number of the last run."""
         self._numbers: list[int] = []
         self._sources: dict[int, str] = {}
+        self._names: dict[int, CellNames] = {}
         self._readings: dict[int, dict[str, Sequence[int]]] = {}
         self._written: dict[str, _Written] = {}
         self._binders: dict[str, tuple[CellNames, ...]] = {}
@@ -40,6 +41,7 @@ class RunLedger:
         self.last = number
         self._numbers.append(number)
         self._sources[number] = source
+        self._names[number] = names
         effects = effects_of(names, self)
         self._readings[number] = {name: runs for name in effects.uses if (runs := self._origin(name))}
         for name in effects.defines | effects.changes:
@@ -72,6 +74,10 @@ class RunLedger:
     def read_from(self, number: int, name: str) -> Sequence[int]:
         """The runs from which the name had its value when this run read it."""
         return self._readings.get(number, {}).get(name, ())
+
+    def names(self, number: int) -> CellNames:
+        """The names of a run."""
+        return self._names[number]
 
     def between(self, first: int, last: int) -> Sequence[int]:
         """The numbers of known runs from the first up to the last, without the last."""

@@ -94,6 +94,8 @@ class CellNames:
     inside: Links = field(default_factory=_no_links)
     """For a name: the places in which its object may lie, `other[key]`, or `other` where the key is not known (`bindings.whole_of`
     gives the name). Changing it changes the other, and what else may lie in the same place; a deep change of the other changes it."""
+    imports: Links = field(default_factory=_no_links)
+    """For a name that is surely bound by an import and not changed afterwards: what it stands for. Another run gives the same."""
     code: Links = field(default_factory=_no_links)
     """For a name that is bound: the names its value was made with, whose code it may hold (an instance its class, a partial
     function its function). Using it may do what those of them do later that `makes` something. Names such as `<random>` stand for

@@ -221,6 +221,9 @@ class NotebookStates:
 
     def _judged_by(self, key: str, run: LastRun, name: str, cells: Sequence[str]) -> CellState | None:
         """The cell's state as far as this name tells; None if its value was what it would be in a run from top to bottom."""
+        read = tuple(self.ledger.read_from(run.number, name))
+        if self._is_same_import(name, cells, read):
+            return None
         doubt: CellState | None = None
         for cell in cells:
             judged = self._judged_by_cell(run, name, cell)
@@ -230,11 +233,17 @@ class NotebookStates:
         if doubt is not None:
             return doubt
         expected = tuple(number for cell in cells if (number := self.run_of(cell).number))
-        read = tuple(self.ledger.read_from(run.number, name))
         if read == expected:
             return None
         state = State.UNKNOWN if self.graph.link(cells[-1]).dark else State.STALE
         return CellState(state, self._other_writer(key, name, cells[-1], read, expected))
+
+    def _is_same_import(self, name: str, cells: Sequence[str], read: Sequence[int]) -> bool:
+        """Whether the name was, and is, imported from one place: however often that runs, and whatever else its cell does."""
+        if len(cells) != 1 or len(read) != 1:
+            return False
+        imported = self.graph.names(cells[0]).imports.get(name)
+        return imported is not None and self.ledger.names(read[0]).imports.get(name) == imported
 
     def _judged_by_cell(self, run: LastRun, name: str, source: str) -> CellState | None:
         """The same as far as one of the cells tells that the name comes from."""

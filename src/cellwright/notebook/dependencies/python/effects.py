@@ -99,6 +99,13 @@ RETURNING = listed(
 """Those that also give a value. Of the others, one whose value is used is another method of that name, which gives a changed copy."""
 THROUGH = re.compile(r"(?!__).*[^_]_")
 """Methods of torch that work in place, such as `zero_`."""
+_COMMAND = re.compile(
+    r"(?:run|setup|set|add|init|initiali[sz]e|reset|start|stop|train|compile|build|solve|simulate|optimi[sz]e|register|configure"
+    r"|prepare|update|insert|remove|delete|clear|connect|seed|push|advance|evolve|integrate|minimi[sz]e|load|process|declare)(?:_\w+)?"
+)
+"""Methods that are told to do something: also where what they give back is shown."""
+_TAKES = re.compile(r"(?:read|next|fetch|recv|receive)_\w+")
+"""Methods that take the next of something from their object."""
 PURE = listed(
     """
     head tail describe info show plot print items keys values join copy deepcopy count index format split rsplit strip
@@ -262,8 +269,10 @@ def is_mutator(name: str, *, used: bool, arguments: bool) -> bool:
     """Whether a method changes its object, by its name and by whether its value is used."""
     if used:
         bare = name in {"train", "eval"} and not arguments
-        return bare or name in RETURNING or (name.endswith("_") and THROUGH.fullmatch(name) is not None)
-    return name in MUTATORS or (name.endswith("_") and THROUGH.fullmatch(name) is not None)
+        taken = name in RETURNING or _TAKES.fullmatch(name) is not None
+        return bare or taken or (name.endswith("_") and THROUGH.fullmatch(name) is not None)
+    commanded = _COMMAND.fullmatch(name) is not None and not is_pure_method(name)
+    return name in MUTATORS or commanded or (name.endswith("_") and THROUGH.fullmatch(name) is not None)
 
 
 def is_known(path: str) -> bool:

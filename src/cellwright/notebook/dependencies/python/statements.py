@@ -4,12 +4,14 @@ import ast
 import builtins
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 
 from cellwright.notebook.dependencies.bindings import Shares, either, joined
 from cellwright.notebook.dependencies.model import CellNames, Later, Links, Names
 from cellwright.notebook.dependencies.python import effects, ipython
 from cellwright.notebook.dependencies.python.definitions import Definitions
+from cellwright.notebook.dependencies.python.imports import kept_imports
 from cellwright.notebook.dependencies.python.ipython import Magic
 from cellwright.notebook.dependencies.python.sharing import shares
 
@@ -34,7 +36,8 @@ def names_in_python(source: str) -> CellNames:
     body, text = parsed(source)
     walk = Walk()
     walk.cell(body, shown=not _ends_with_semicolon(text))
-    return walk.names()
+    names = walk.names()
+    return replace(names, imports=kept_imports(body, names.defines, walk.now.modules, names.changes))
 
 
 class Walk(Definitions):

@@ -105,6 +105,8 @@ _METHOD_WRITES = re.compile(
 _NEEDS_TARGET = re.compile(r"to_(?:csv|json|html|latex|markdown)")
 """Without a file they give a text."""
 _PATH_READS = frozenset(["read_text", "read_bytes", "exists", "is_file", "is_dir", "iterdir", "stat", "rglob"])
+_FILE_NAME = re.compile(r"[\w./\\ -]*\w\.[A-Za-z]\w{0,4}")
+"""A text that looks like the name of a file."""
 _ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 
 
@@ -123,7 +125,8 @@ def touched(call: Call) -> Touch:
         return _draws(_states_of(path))
     if path in {"open", "io.open", "codecs.open", "gzip.open", "bz2.open", "tarfile.open"}:
         return _opened(call.texts[0] if call.texts else None, call.mode)
-    return _files(call)
+    touch = _files(call)
+    return _named_files(call) if touch == NOTHING else touch
 
 
 def _place(call: Call) -> Touch | None:
@@ -191,7 +194,15 @@ def _method(call: Call) -> Touch:
         return _read(call.own_text, listing=call.last in {"iterdir", "rglob"})
     if call.last == "open" and call.own_text is not None:
         return _opened(call.own_text, call.mode)
-    return _method_writes(call) if _METHOD_WRITES.fullmatch(call.last) else NOTHING
+    if call.last in {"write", "export"} and call.texts and _FILE_NAME.fullmatch(call.texts[0] or ""):
+        return _written(call.texts[0])
+    return _method_writes(call) if _METHOD_WRITES.fullmatch(call.last) else _named_files(call)
+
+
+def _named_files(call: Call) -> Touch:
+    """The files that an unknown function may read, because it is given their names."""
+    names = [text for text in call.texts if text is not None and _FILE_NAME.fullmatch(text)]
+    return Touch(uses=frozenset(map(_file, names)))
 
 
 def _method_writes(call: Call) -> Touch:
