@@ -169,3 +169,19 @@ async def test_what_a_cell_needs_is_run_before_it_and_what_needs_a_failed_one_is
     for wrong in ({"cells": "stale", "ranges": [Range(0)]}, {"needed_for": 1, "cells": "all"}):
         with pytest.raises(InvalidArgument):
             await run(notebooks, path, **wrong)
+
+
+@requirement("stale:states")
+async def test_what_is_no_code_does_nothing_and_what_may_do_anything_leaves_the_rest_unknown(
+    notebooks: LiveNotebooks, jupyter_server: JupyterServer, folder: str
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a = 1", "b = a", "exec('c = 3')", "print(c, b)", "1"])
+    await run(notebooks, path, cells="all")
+    assert await states_of(notebooks, path) == ["fresh"] * 5
+    edited = (await edit_nb_cell(notebooks, CALL, path, "a = 1", "a = = 1", 0)).data
+    assert edited["stale"] == "1 cell is stale now: 1; not known whether stale: 2, 3"
+    await edit_nb_cell(notebooks, CALL, path, "a = = 1", "a = 1", 0)
+    assert await states_of(notebooks, path) == ["fresh"] * 5, "it is again what ran"
+    await run(notebooks, path, ranges=[Range(2)])
+    assert await states_of(notebooks, path) == ["fresh", "fresh", "unknown", "unknown", "fresh"]

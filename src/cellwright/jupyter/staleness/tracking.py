@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import cast
 
@@ -74,6 +74,8 @@ class StatesOfNotebook:
         self._states = NotebookStates()
         self._texts: dict[str, str] = {}
         """The source of each code cell for which its names stand."""
+        self._broken: set[str] = set()
+        """Cells that are no code, as far as we can read them."""
         self._language = ""
         self._order: Sequence[str] = ()
         self._kernel = KernelSeen()
@@ -121,6 +123,7 @@ class StatesOfNotebook:
                 await self._take_over_runs(view, kernel, caller)
                 if not (self._changes.cells or self._changes.order or self._has_run(kernel)):
                     break
+            self._settle_broken()
             while not self._states.judge(SLICE):  # noqa: ASYNC110 - others have their turn between slices
                 await asyncio.sleep(0)
             self._judged = self._states.states
@@ -202,8 +205,18 @@ class StatesOfNotebook:
                 self._confirmed.pop(key, None)
                 self._counts.pop(key, None)
         self._texts |= {key: head.source for key, head in changed.items()}
+        self._broken -= changed.keys()
+        self._broken |= {key for key, head in changed.items() if names[head.source].broken}
         self._order = order
         self._note_runs(heads)
+
+    def _settle_broken(self) -> None:
+        """A text that we take for no code, and that ran all the same, is code of a newer language: it may have done anything."""
+        for key in self._broken & self._texts.keys():
+            run, names = self._states.run_of(key), self._states.graph.names(key)
+            ran = run.state is State.FRESH and bool(run.number) and not run.failed
+            if names.broken is ran:
+                self._states.arrange(self._order, {key: replace(names, broken=not ran)})
 
     async def _arrange(self, order: Sequence[str], changed: Mapping[str, CellNames]) -> None:
         """Link the cells, a slice after the other where they are many."""
@@ -235,7 +248,10 @@ class StatesOfNotebook:
             news = history[begin : begin + SLICE]
             names = await self._names.read(self._language, [run.source for run in news], caller)
             for run in news:
-                self._states.ledger.add(run.number, run.source.rstrip("\n"), names[run.source])
+                ran = names[run.source]
+                if ran.broken and run.ended is not RunEnd.ERROR:
+                    ran = replace(ran, broken=False)
+                self._states.ledger.add(run.number, run.source.rstrip("\n"), ran)
             await asyncio.sleep(0)
         self._fed = len(history)
         self._note_runs(code_heads(view))

@@ -35,6 +35,7 @@ class RunLedger:
         self._binders: dict[str, tuple[CellNames, ...]] = {}
         self._links = LinksSoFar()
         self._dark = self._star = 0
+        self._all_dark: set[int] = set()
 
     def add(self, number: int, source: str, names: CellNames) -> None:
         """Add the next run. Numbers that are left out are those of runs of which nothing is known."""
@@ -59,6 +60,7 @@ class RunLedger:
         self._links.note(names)
         if effects.dark:
             self._dark = number
+            self._all_dark.add(number)
         if names.stars:
             self._star = number
 
@@ -78,6 +80,10 @@ class RunLedger:
     def names(self, number: int) -> CellNames:
         """The names of a run."""
         return self._names[number]
+
+    def is_dark(self, number: int) -> bool:
+        """Whether a run may have read and written any name."""
+        return number in self._all_dark
 
     def between(self, first: int, last: int) -> Sequence[int]:
         """The numbers of known runs from the first up to the last, without the last."""

@@ -235,7 +235,8 @@ class NotebookStates:
         expected = tuple(number for cell in cells if (number := self.run_of(cell).number))
         if read == expected:
             return None
-        state = State.UNKNOWN if self.graph.link(cells[-1]).dark else State.STALE
+        doubtful = self.graph.link(cells[-1]).dark or any(map(self.ledger.is_dark, read))
+        state = State.UNKNOWN if doubtful else State.STALE
         return CellState(state, self._other_writer(key, name, cells[-1], read, expected))
 
     def _is_same_import(self, name: str, cells: Sequence[str], read: Sequence[int]) -> bool:
