@@ -208,6 +208,8 @@ async def warmed_up(do: Agent, probes: Sequence[Probe]) -> None:
     """Everything was asked for once: what is loaded when it is needed is there, the model for search among it."""
     for probe in {probe.tool: probe for probe in probes}.values():
         await do.client.call_tool(probe.tool, probe.call(SIZES[0]))
+    # The probes are too long for it.
+    await do("search_nbs", query="word")
     await do(
         "scratch_create", scratch_id="warm", cells=[{"cell_id": "c", "language": "md", "content": "a word " * 9_000}]
     )

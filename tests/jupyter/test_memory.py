@@ -44,7 +44,7 @@ from cellwright.jupyter.server.connect import to_named
 from cellwright.jupyter.service import LiveNotebooks
 from cellwright.jupyter.tools.search import Search, _hits
 from cellwright.notebook.addressing import at
-from jupyter_support import JupyterServer, write_notebook
+from jupyter_support import JupyterServer, eventually, write_notebook
 from requirements import requirement
 
 pytestmark = pytest.mark.anyio
@@ -156,6 +156,30 @@ async def test_the_result_of_a_run_does_not_keep_its_notebook(
         run.job.sink.end(run.execution_count)
         assert "late" in json.dumps(document.view.json_at(0)["outputs"])
     await notebooks.shut_down(CALL, path)
+
+
+@requirement("memory:left")
+async def test_a_kernel_that_was_shut_down_goes_at_once_though_the_results_of_its_runs_are_kept(
+    notebooks: LiveNotebooks, server_process: JupyterServer
+) -> None:
+    path = NotebookPath("run-and-shut-down.ipynb")
+    write_notebook(server_process.root, path.text, ["x = 1"])
+    async with notebooks.open(CALL, path) as document:
+        cell_id = document.view.id_at(0)
+        del document
+    view = await notebooks.run(CALL, path, [cell_id], 60)
+    assert view.state.ended
+    queue = await notebooks.queue(CALL, await notebooks.session(CALL, path))
+    ran = weakref.ref(queue.kernel.ran)
+    del queue
+    gc.collect()
+    gc.disable()
+    try:
+        await notebooks.shut_down(CALL, path)
+        await eventually(lambda: ran() is None, "what ran in the kernel let go of")
+    finally:
+        gc.enable()
+    assert notebooks.executions.get("test", view.id).view().doubt == ""
 
 
 @requirement("memory:kept")

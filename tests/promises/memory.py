@@ -10,6 +10,6 @@ PROMISES = {
     "memory:answers": "An answer of a Jupyter server is measured before it is parsed; what cannot be asked for is said to be a wrong argument.",
     "memory:messages": "What a kernel sends is bounded in bytes, values and depth: what is over is told in its place among the outputs, and the run goes on. Printed text is taken in pieces, and what is left out of it is counted.",
     "memory:rooms": "Open documents that nobody uses have a total in bytes: those idle longest are left first, none in use or with unacknowledged work.",
-    "memory:returned": "What a server frees goes back to the system: the allocator keeps little for later, unless the user has set it otherwise.",
+    "memory:returned": "What a server frees goes back to the system: the allocator keeps little for later, and at rest nothing between what is still used, unless the user has set it otherwise.",
     "memory:search": "A hit in a very long line is shown with what stands around it, without working through the whole line.",
 }

@@ -177,6 +177,13 @@ class Machine(ABC):
         """
 
     @abstractmethod
+    def give_gaps_back(self) -> None:
+        """Return freed memory that lies between what is still used, which the allocator does not do by itself.
+
+        It takes a few milliseconds. The user's own settings for the allocator are kept.
+        """
+
+    @abstractmethod
     def step_back(self) -> None:
         """Give the calling thread a lower priority than all other threads of this process."""
 

@@ -260,13 +260,17 @@ class PosixMachine(Machine):
         return room
 
     def give_memory_back(self) -> None:
-        set_allocator = _mallopt()
-        if set_allocator is None or any(name.startswith("MALLOC_") for name in os.environ):
+        set_allocator = _of_allocator("mallopt", "c_int", "c_int")
+        if set_allocator is None:
             return
         # By default it has an arena for every few threads and keeps freed blocks of up to 32 MB in them: after a few large requests
         # hundreds of megabytes stayed unused.
         for parameter, value in _LEAN:
             set_allocator(parameter, value)
+
+    def give_gaps_back(self) -> None:
+        if (trim := _of_allocator("malloc_trim", "c_size_t")) is not None:
+            trim(0)
 
     def step_back(self) -> None:
         # Only Linux has priorities of single threads.
@@ -308,14 +312,16 @@ def _user_and_groups() -> tuple[int, frozenset[int]]:
     return os.geteuid(), frozenset(os.getgroups())
 
 
-def _mallopt() -> Any:  # noqa: ANN401 - a function of the C library
-    if sys.platform != "linux":
+@cache
+def _of_allocator(name: str, *takes: str) -> Any:  # noqa: ANN401 - a function of the C library
+    """A function of glibc's allocator, with the types of what it takes; None for other allocators, and if the user has set this one."""
+    if sys.platform != "linux" or any(variable.startswith("MALLOC_") for variable in os.environ):
         return None
     import ctypes  # noqa: PLC0415 - not needed by most who load this
 
-    function = getattr(ctypes.CDLL(None), "mallopt", None)
+    function = getattr(ctypes.CDLL(None), name, None)
     if function is not None:
-        function.argtypes = [ctypes.c_int, ctypes.c_int]
+        function.argtypes = [getattr(ctypes, one) for one in takes]
         function.restype = ctypes.c_int
     return function
 

@@ -229,6 +229,9 @@ class WindowsMachine(Machine):
     def give_memory_back(self) -> None:
         """Nothing to do: the heap of Windows does that by itself."""
 
+    def give_gaps_back(self) -> None:
+        """Nothing to do here either."""
+
     def step_back(self) -> None:
         self._api.lower_thread_priority()
 

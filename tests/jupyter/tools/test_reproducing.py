@@ -340,6 +340,21 @@ async def test_the_copy_is_of_one_moment_with_what_nobody_saved(
     assert file.exists()
 
 
+@requirement("memory:kept", "reproduce:later")
+async def test_what_is_kept_of_a_reproduction_is_without_the_outputs_it_compared(
+    notebooks: LiveNotebooks, notebook: Notebook
+) -> None:
+    notebook.write(
+        cell("1", result("1")), cell("1 / 0", printed("x" * 100_000)), cell("2", printed("never\n"), count=None)
+    )
+    started = await reproduce_nb(notebooks, CALL, notebook.path, timeout=0)
+    report: Any = (await get_execution(notebooks, CALL, started["execution_id"], timeout=60)).data
+    assert (report["reproduces"], report["counts"]) == (False, {"same": 1, "error": 1, "not_run": 1})
+    kept = notebooks.reproductions.get(CALL.principal.id, started["execution_id"])
+    assert [found.cell.outputs for found in kept.findings] == [()] * 3
+    assert all(found.cell.has_run for found in kept.findings)
+
+
 async def gone(jupyter: Jupyter, before: set[str]) -> None:
     deadline = asyncio.get_running_loop().time() + 20
     while await kernel_ids(jupyter) - before:

@@ -22,6 +22,7 @@ from cellwright.app.cli.loading import loading
 from cellwright.app.http.tokens import StoredToken, TokenStore, parse_scopes
 from cellwright.app.log import configure_logging, log_event
 from cellwright.app.loopwatch import LoopWatch
+from cellwright.app.resting import give_back_at_rest
 from cellwright.app.settings import Settings
 from cellwright.app.stdio.wire import claim
 from cellwright.app.threads import share_threads
@@ -125,11 +126,13 @@ async def _serve_http(settings: Settings, make: "MakeWorkspace", early_signals: 
     )
     LoopWatch().start()
     share_threads()
+    resting = asyncio.create_task(give_back_at_rest(), name="at rest")
     try:
         await http.serve(
             settings, server, endpoint, gate, listener, early_signals, page.end_streams if page else lambda: None
         )
     finally:
+        resting.cancel()
         if page is not None:
             await page.close()
         await workspace.close()

@@ -14,6 +14,7 @@ from cellwright.app import parent_lives
 from cellwright.app.log import log_event
 from cellwright.app.loopwatch import LoopWatch
 from cellwright.app.protocol.transport import serve_stdio
+from cellwright.app.resting import give_back_at_rest
 from cellwright.app.stdio.wire import Wire
 from cellwright.app.threads import share_threads
 from cellwright.app.workspace import Workspace, local_user
@@ -34,11 +35,13 @@ async def serve(workspace: Workspace, wire: Wire) -> NoReturn:
         serve_stdio(server, wire.incoming, wire.outgoing, workspace.settings.max_body), name="stdio"
     )
     leaving = asyncio.create_task(_reason_to_leave(wire), name="leaving")
+    resting = asyncio.create_task(give_back_at_rest(), name="at rest")
     log_event("serving", transport="stdio", root=workspace.settings.root)
     await asyncio.wait({serving, leaving}, return_when=asyncio.FIRST_COMPLETED)
     # Answers under way get a moment to reach the client.
     await asyncio.wait({serving}, timeout=LAST_WORDS_SECONDS)
     failed = serving.done() and serving.exception() is not None
+    resting.cancel()
     log_event("stopping", reason=leaving.result() if leaving.done() else "the client left")
     with suppress(TimeoutError):
         async with asyncio.timeout(CLOSING_SECONDS):

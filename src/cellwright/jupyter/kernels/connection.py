@@ -238,6 +238,8 @@ class KernelConnection:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        # Nothing comes any more. They lead to the queue, which has this: a ring, with all that ran in the kernel.
+        self._finished.clear()
         if channel is not None:
             await channel.close()
 

@@ -304,6 +304,8 @@ class Execution:
     def finish(self) -> None:
         # Computed once: every new execution asks all kept ones for it.
         self._ended_at = max((cell.ended for cell in self.cells if cell.ended), default=self.created)
+        # Its result is kept longer than its queue, which has all that ran in the kernel, and may be gone by then.
+        self.doubt, self._stop = str, None
         self.grew()
         self._over.set()
 

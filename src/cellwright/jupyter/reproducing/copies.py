@@ -30,11 +30,8 @@ class CopiedCell:
     outputs: Sequence[JsonObject]
     execution_count: int | None
     tags: frozenset[str]
-
-    @property
-    def has_run(self) -> bool:
-        """Whether anything is kept of an earlier run."""
-        return bool(self.outputs) or self.execution_count is not None
+    has_run: bool
+    """Whether anything is kept of an earlier run."""
 
     @property
     def may_raise(self) -> bool:
@@ -87,16 +84,18 @@ async def copy_of(document: OpenDocument[LiveNotebook], path: NotebookPath) -> N
 def _copied(index: int, cell_id: str, raw: JsonObject) -> CopiedCell:
     metadata: object = raw.get("metadata")
     tags: object = cast("JsonObject", metadata).get("tags") if isinstance(metadata, dict) else None
-    outputs: object = raw.get("outputs")
+    raw_outputs: object = raw.get("outputs")
+    listed = cast("list[object]", raw_outputs) if isinstance(raw_outputs, list) else []
+    outputs = [cast("JsonObject", output) for output in listed if isinstance(output, dict)]
+    count = count_of(raw.get("execution_count"))
     return CopiedCell(
         index,
         cell_id,
         joined(raw.get("source")),
-        [cast("JsonObject", output) for output in cast("list[object]", outputs) if isinstance(output, dict)]
-        if isinstance(outputs, list)
-        else [],
-        count_of(raw.get("execution_count")),
+        outputs,
+        count,
         frozenset(map(str, cast("list[object]", tags))) if isinstance(tags, list) else frozenset(),
+        bool(outputs) or count is not None,
     )
 
 

@@ -319,7 +319,9 @@ class Reproduction:
         why = ("it was cancelled",) if self.cancelled else (self._why_not_run,) if self._why_not_run else ()
         self.findings += [Finding(cell, Verdict.NOT_RUN, why) for cell in self.copy.cells[reached:]]
         # What the report needs of the copy is small; the outputs are not.
-        self.copy = replace(self.copy, cells=[replace(cell, outputs=()) for cell in self.copy.cells])
+        cells = [replace(cell, outputs=()) for cell in self.copy.cells]
+        self.copy = replace(self.copy, cells=cells)
+        self.findings = [replace(found, cell=cell) for found, cell in zip(self.findings, cells, strict=True)]
         self._held.clear()
         self._running = None
         self._ended_at = self._clock()
