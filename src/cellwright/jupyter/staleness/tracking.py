@@ -133,6 +133,11 @@ class StatesOfNotebook:
             return CellState(State.RUNNING)
         return self._judged.get(key, CellState(State.UNKNOWN))
 
+    @property
+    def judged(self) -> Mapping[str, CellState]:
+        """The states of all code cells, as they were judged last."""
+        return self._judged
+
     def is_due(self, view: LiveNotebook, index: int) -> bool:
         """Whether a code cell has to be run for its output to be what a run from top to bottom gives."""
         return self.state_of(view.head(index), key_at(view, index)).state not in (State.FRESH, State.RUNNING)
