@@ -7,6 +7,7 @@ PROMISES = {
     "page:states:many": "Of more than 200 code cells the picture shows those that have to do with one of them, and says so.",
     "page:states:narrow": "Marks and picture are in sight at a phone's width, and nothing scrolls sideways.",
     "page:states:reader": "Who may only read sees states and picture; looking starts no kernel and runs nothing, also for those who may run.",
+    "page:states:aside": "What the page has seen of states does not count as told to agents: the answer to their next edit says it.",
     "page:states:masked": "What the page is told of states and links has our own secrets removed.",
     "page:states:bounded": "However fast changes come, states are looked at once after those that come together, and less often the longer a look takes.",
 }

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from weakref import WeakKeyDictionary
 
@@ -11,7 +11,7 @@ from cellwright.core.errors import CellwrightError
 from cellwright.core.types import Call
 from cellwright.notebook.shelf import JsonObject
 from cellwright.web.mirror import Mirror, number_seen
-from cellwright.web.ports import CellMark, Facts, ShownStates
+from cellwright.web.ports import Facts, ShownStates
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +29,8 @@ class MarksOfCells:
     def __init__(self) -> None:
         self._run = secrets.token_hex(3)
         self._number = 1
-        self._cells: Mapping[str, CellMark] = {}
+        self._shown = ShownStates({}, {})
         self._changed_at: dict[str, int] = {}
-        self._about: Mapping[str, object] = {}
 
     @property
     def revision(self) -> str:
@@ -39,15 +38,14 @@ class MarksOfCells:
 
     def take(self, shown: ShownStates) -> bool:
         """Take over what is seen now. Returns whether it is anything else than before."""
-        changed = [name for name, mark in shown.cells.items() if self._cells.get(name) != mark]
-        gone = self._cells.keys() - shown.cells.keys()
-        if not (changed or gone or shown.about != self._about):
+        before, self._shown = self._shown, shown
+        if shown is before or shown == before:
             return False
         self._number += 1
-        for name in gone:
-            self._changed_at.pop(name, None)
+        for name in before.cells.keys() - shown.cells.keys():
+            del self._changed_at[name]
+        changed = (name for name, mark in shown.cells.items() if before.cells.get(name) != mark)
         self._changed_at |= dict.fromkeys(changed, self._number)
-        self._cells, self._about = shown.cells, shown.about
         return True
 
     def since(self, revision: str) -> JsonObject:
@@ -55,10 +53,10 @@ class MarksOfCells:
         seen = number_seen(revision, self._run)
         marks = {
             name: mark
-            for name, mark in self._cells.items()
+            for name, mark in self._shown.cells.items()
             if (self._changed_at[name] > seen if seen else mark["state"] != FRESH)
         }
-        return {**self._about, "revision": self.revision, "whole": not seen, "cells": marks}
+        return {**self._shown.about, "revision": self.revision, "whole": not seen, "cells": marks}
 
 
 class FollowedStates:

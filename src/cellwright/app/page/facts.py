@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TypedDict
 
 from cellwright import __version__
-from cellwright.app.page.states import graph_on_page, states_on_page
+from cellwright.app.page.states import StatesOnPage
 from cellwright.app.workspace import Workspace
 from cellwright.context.model import Discovery, Module, Session
 from cellwright.core.errors import CellwrightError
@@ -66,6 +66,7 @@ class WorkspaceFacts:
         """`enter` says whether people log in with a token of ours; inside Jupyter they have logged in there."""
         self._workspace = workspace
         self._enter = enter
+        self._states = StatesOnPage(workspace.notebooks)
 
     def state(self, call: Call) -> Mapping[str, object]:
         status = self._workspace.notebooks.status()
@@ -106,10 +107,10 @@ class WorkspaceFacts:
         return {"variables": inspection.variables, "missing": inspection.missing, "more": inspection.more, "note": note}
 
     async def states(self, call: Call, uri: str) -> ShownStates | None:
-        return await states_on_page(self._workspace.notebooks, call, uri) if uri.startswith(PREFIX) else None
+        return await self._states.states(call, uri) if uri.startswith(PREFIX) else None
 
     async def graph(self, call: Call, uri: str, cell: str) -> Mapping[str, object]:
-        return await graph_on_page(self._workspace.notebooks, call, uri, cell)
+        return await self._states.graph(call, uri, cell)
 
     async def search(self, call: Call, query: str, limit: int) -> Sequence[Card]:
         kinds = [kind for shelf in self._workspace.exchange.shelves for kind in shelf.kinds]

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
+from weakref import WeakKeyDictionary
 
 from typing_extensions import TypedDict
 
@@ -61,6 +62,14 @@ class _Seen:
             return FRESH
         return {"state": state.state.value, "because": because_shown(self.states, self.view, key, state)}
 
+    async def marks(self) -> dict[str, CellMark]:
+        marks: dict[str, CellMark] = {}
+        for number, (key, state) in enumerate(tuple(self.states.judged.items())):
+            if number % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+            marks[_name(key)] = self.mark(key, state)
+        return marks
+
     def together(self) -> Mapping[str, object]:
         """What the states mean together: whether a run from top to bottom would give what is shown, and which names are undefined."""
         return {} if self.states.is_late else {**states_shown(self.states, self.view)}
@@ -74,43 +83,50 @@ class _Seen:
         return {"id": _name(key), "index": index, "first": first, **mark, "opaque": opaque}
 
 
-async def states_on_page(notebooks: LiveNotebooks, call: Call, uri: str) -> ShownStates | None:
-    """None while they are still worked out: a large notebook that was just opened."""
-    async with _looked_at(notebooks, call, uri) as notebook:
-        if notebook.states.is_late:
-            return None
-        cells: dict[str, CellMark] = {}
-        for number, (key, state) in enumerate(tuple(notebook.states.judged.items())):
-            if number % SLICE == SLICE - 1:
-                await asyncio.sleep(0)
-            cells[_name(key)] = notebook.mark(key, state)
-        return ShownStates(cells, notebook.together())
+class StatesOnPage:
+    """The states and graphs of notebooks, as the page shows them."""
 
+    def __init__(self, notebooks: LiveNotebooks) -> None:
+        self._notebooks = notebooks
+        self._shown: WeakKeyDictionary[StatesOfNotebook, tuple[int, ShownStates]] = WeakKeyDictionary()
+        """What was last shown of a notebook, with the version of its states."""
 
-async def graph_on_page(notebooks: LiveNotebooks, call: Call, uri: str, cell: str) -> Mapping[str, object]:
-    """The code cells and their links, in their order. `around` names the cell to which the others belong, if these are not all."""
-    async with _looked_at(notebooks, call, uri) as notebook:
-        links = notebook.states.links()
-        chosen, drawn = "", list(links)
-        if len(drawn) > MOST_NODES:
-            chosen = next((key for key in links if _name(key) == cell), drawn[0])
-            near = _around(links, chosen)
-            drawn = [key for key in drawn if key in near]
-        return {
-            "cells": [notebook.node(key) for key in drawn],
-            "links": _links_among(links, drawn),
-            "total": len(links),
-            "around": _name(chosen),
-            **notebook.together(),
-        }
+    async def states(self, call: Call, uri: str) -> ShownStates | None:
+        """None while they are still worked out: a large notebook that was just opened."""
+        async with self._looked_at(call, uri) as notebook:
+            if notebook.states.is_late:
+                return None
+            version = notebook.states.version
+            known_version, known = self._shown.get(notebook.states, (-1, None))
+            if known is None or known_version != version:
+                known = ShownStates(await notebook.marks(), notebook.together())
+                self._shown[notebook.states] = (version, known)
+            return known
 
+    async def graph(self, call: Call, uri: str, cell: str) -> Mapping[str, object]:
+        """The code cells and their links, in their order. `around` names the cell to which the others belong, if these are not all."""
+        async with self._looked_at(call, uri) as notebook:
+            links = notebook.states.links()
+            chosen, drawn = "", list(links)
+            if len(drawn) > MOST_NODES:
+                chosen = next((key for key in links if _name(key) == cell), drawn[0])
+                near = _around(links, chosen)
+                drawn = [key for key in drawn if key in near]
+            return {
+                "cells": [notebook.node(key) for key in drawn],
+                "links": _links_among(links, drawn),
+                "total": len(links),
+                "around": _name(chosen),
+                **notebook.together(),
+            }
 
-@asynccontextmanager
-async def _looked_at(notebooks: LiveNotebooks, call: Call, uri: str) -> AsyncGenerator[_Seen]:
-    reader = replace(call, principal=replace(call.principal, scopes=frozenset({Scope.READ})))
-    async with notebooks.open(reader, path_of(uri), looks=True) as document:
-        states = await notebooks.states.look(reader, await notebooks.connected(reader), document)
-        yield _Seen(states, document.view)
+    @asynccontextmanager
+    async def _looked_at(self, call: Call, uri: str) -> AsyncGenerator[_Seen]:
+        reader = replace(call, principal=replace(call.principal, scopes=frozenset({Scope.READ})))
+        async with self._notebooks.open(reader, path_of(uri), looks=True) as document:
+            connected = await self._notebooks.connected(reader)
+            states = await self._notebooks.states.look(reader, connected, document, aside=True)
+            yield _Seen(states, document.view)
 
 
 def _name(key: str) -> str:

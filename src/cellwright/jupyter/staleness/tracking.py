@@ -88,6 +88,8 @@ class StatesOfNotebook:
         self._updating = asyncio.Lock()
         self.asked_at = -math.inf
         """When Jupyter was last asked for the notebook's kernel."""
+        self.version = 0
+        """Another one whenever something may be otherwise than before."""
         self.doubts_kernel = False
         """Whether a cell shows a run of which the kernel that we know of has not told: there may be another one."""
 
@@ -124,6 +126,7 @@ class StatesOfNotebook:
             while not self._states.judge(SLICE):  # noqa: ASYNC110 - others have their turn between slices
                 await asyncio.sleep(0)
             self._judged = self._states.states
+            self.version += 1
 
     def state_of(self, head: CellHead, key: str) -> CellState:
         """The state of a code cell; unknown if it was changed since the last update."""
