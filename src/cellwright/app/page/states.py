@@ -135,16 +135,16 @@ def _name(key: str) -> str:
 
 
 def _links_among(links: Links, cells: Sequence[str]) -> list[Link]:
-    among = frozenset(cells)
+    places = {key: place for place, key in enumerate(cells)}
     found: list[Link] = []
     for target in cells:
         names: dict[str, list[str]] = {}
         for name, sources in links[target].items():
-            for source in among.intersection(sources):
+            for source in places.keys() & sources:
                 names.setdefault(source, []).append(name_shown(name))
         found += [
             Link(source=_name(source), target=_name(target), names=sorted(used)[:MOST_NAMES])
-            for source, used in names.items()
+            for source, used in sorted(names.items(), key=lambda entry: places[entry[0]])
         ]
     return found
 
