@@ -1,7 +1,7 @@
 """Promises about the page that only a browser can keep or break."""
 
 PROMISES = {
-    "web:page:small": "The page is at most 100 KB in all, asks nobody else for anything, and has no way to make markup of text.",
+    "web:page:small": "The page is at most 105 KB in all, asks nobody else for anything, and has no way to make markup of text.",
     "web:page:contrast": "Every colour of text is AA on every ground it stands on, in the light and in the dark scheme.",
     "web:page:token": "The token in the link's fragment is exchanged once, is gone from the address and the history at once, and is kept nowhere a script can read.",
     "web:page:live": "What an agent writes and runs appears in the open page by itself, half of the time within 200 ms of its acknowledgement, with the call, its time and its tokens; what runs can be cancelled there.",

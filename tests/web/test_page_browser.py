@@ -34,10 +34,10 @@ MARKUP_OF_TEXT = re.compile(
 def test_the_page_is_small_and_cannot_make_markup_of_text() -> None:
     texts = {
         name: (ASSETS / name).read_text(encoding="utf-8")
-        for name in ("index.html", "page.css", "page.js", "cells.js", "variables.js")
+        for name in ("index.html", "page.css", "page.js", "cells.js", "states.js", "variables.js")
     }
-    assert sum(len(text.encode()) for text in texts.values()) <= 100_000
-    assert MARKUP_OF_TEXT.findall(texts["page.js"] + texts["cells.js"] + texts["variables.js"]) == []
+    assert sum(len(text.encode()) for text in texts.values()) <= 105_000
+    assert [name for name, text in texts.items() if name.endswith(".js") and MARKUP_OF_TEXT.search(text)] == []
     elsewhere = re.compile(r"(?:src|href|url|import|fetch|EventSource)\W{1,3}(?:https?:)?//")
     assert [name for name, text in texts.items() if elsewhere.search(text)] == []
     assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", texts["index.html"]), (
@@ -174,6 +174,7 @@ def canary() -> Generator[tuple[str, socket.socket]]:
 def hostile_notebook(root: Path, name: str, canary_url: str) -> int:
     """Every attack in every place there is. How many cells that makes."""
     cells: list[dict[str, Any]] = []
+    before = ""
     for number, payload in enumerate(PAYLOADS):
         text = payload.replace(CANARY, canary_url).replace("canary.invalid", canary_url.removeprefix("http://"))
         cells.append(text_cell(f"m{number}", text))
@@ -193,6 +194,9 @@ def hostile_notebook(root: Path, name: str, canary_url: str) -> int:
         if "<svg" in payload:
             svg = f'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9">{text}</svg>'
             cells.append(code_cell(f"s{number}", "", display(**{"image__svg+xml": svg})))
+        # Ids, names and first lines stand in the marks and in the picture of what cells use of each other.
+        read, before = f"open({before!r}).read()", text
+        cells.append(code_cell(f"{text}-{number}", f"open({text!r}, 'w').write({read})"))
     write_notebook(root, name, [], cells=cells, metadata={"title": PAYLOADS[0]})
     return len(cells)
 
@@ -217,6 +221,14 @@ async def test_a_hostile_notebook_runs_nothing_and_reaches_nobody(
                 "all => Promise.all(all.map(one => new Promise(done => { one.onload = done; one.loading = 'eager'; one.src = one.src; })))"
             )
             assert len(page.frames) == count + 1
+            await expect(page.locator(".standing")).not_to_have_count(0)
+            await page.get_by_role("button", name="Dependencies", exact=True).click()
+            await expect(page.locator(".picture .arc").nth(len(PAYLOADS) - 2)).to_be_attached()
+            await page.get_by_text("As a list").click()
+            told = await page.locator("#graph-body").evaluate("all => all.textContent")
+            assert "the file '<img src=x onerror=" in told
+            assert await page.locator("#graph-body :is(img, script, iframe, a, object)").count() == 0
+            await page.keyboard.press("Escape")
             refused = await client.call_tool("read_nb_cells", {"path": PAYLOADS[0]})
             assert refused.is_error
             await expect(page.locator("#calls > li.bad")).to_have_count(1)

@@ -132,6 +132,11 @@ async def test_an_edit_reaches_those_who_look_and_the_end_ends_the_stream(
                 )
                 changed = await person.document(uri, since=first["revision"])
                 assert [cell["source"] for cell in changed["cells"]] == ["a = 11"]
+                states = await person.get("api/states", uri=uri)
+                assert {name: mark["state"] for name, mark in states["cells"].items()} == {
+                    "c0": "not run",
+                    "c1": "not run",
+                }
                 lab = await person.http.get(changed["lab"], follow_redirects=False)
                 assert lab.headers["location"].endswith("/lab/tree/a%20b.ipynb")
                 process.end()

@@ -76,7 +76,7 @@ def other_token(server: HttpServer, *scopes: Scope) -> str:
 
 
 @requirement("web:open-files")
-@pytest.mark.parametrize("path", ["", "static/page.css", "static/page.js", "static/cells.js"])
+@pytest.mark.parametrize("path", ["", "static/page.css", "static/page.js", "static/cells.js", "static/states.js"])
 async def test_the_pages_own_files_are_open_and_guarded_by_headers(door: HttpServer, path: str) -> None:
     answer = httpx2.get(f"{door.base}/{path}", timeout=PATIENT_SECONDS)
     assert answer.status_code == 200

@@ -14,6 +14,7 @@ from cellwright.notebook.shelf import JsonObject, Shelf
 from cellwright.web.feed import PageFeed, Viewer
 from cellwright.web.mirror import Mask, Mirror
 from cellwright.web.ports import Facts, RunningCode
+from cellwright.web.states import FollowedStates
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class Looking:
         self._facts = facts
         self._feed = feed
         self._mask = mask
+        self._states = FollowedStates(facts, self._announce_states)
         self._mirrors: dict[Key, _OpenMirror] = {}
         self._opening: dict[Key, asyncio.Lock] = {}
         self._runs: dict[str, dict[str, RunningCode]] = {}
@@ -95,6 +97,13 @@ class Looking:
         owner = key[0] or None
         self._feed.publish("changed", {"uri": mirror.uri, "revision": mirror.revision}, owner=owner, uri=mirror.uri)
         self.nudge()
+
+    async def states(self, call: Call, uri: str, since: str) -> JsonObject:
+        """The states of a document's code cells that changed since a revision of them."""
+        return await self._states.since(call, await self.mirror(call, uri), since)
+
+    def _announce_states(self, mirror: Mirror, revision: str) -> None:
+        self._feed.publish("states", {"uri": mirror.uri, "revision": revision}, uri=mirror.uri)
 
     async def _make_room(self) -> None:
         if len(self._mirrors) >= MOST_MIRRORS:
@@ -177,8 +186,15 @@ class Looking:
             if loop.time() - documents_checked >= LOOK_SECONDS:
                 documents_checked = loop.time()
                 await self._check_documents()
+            self._check_states()
             self._check_runs()
             self._check_lists()
+
+    def _check_states(self) -> None:
+        """A cell's state can change without the cell: by another cell, or by the kernel."""
+        for mirror in (entry.mirror for entry in self._mirrors.values()):
+            if mirror.viewers and mirror.shelf.shared and mirror.notebook is not None and mirror.notebook.is_open:
+                self._states.follow(mirror)
 
     async def _check_documents(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -244,4 +260,5 @@ class Looking:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
+        await self._states.close()
         await self._drop(tuple(self._mirrors))

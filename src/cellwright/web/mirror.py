@@ -97,9 +97,7 @@ class Mirror:
 
     async def read(self, since: str, start: int, count: int) -> bytes:
         """What changed since that revision, if it is one of ours; else the cells from `start` on."""
-        run, _, number = since.rpartition(".")
-        is_ours = run == self._run and number.isascii() and number.isdigit() and len(number) <= LONGEST_NUMBER
-        seen_number = int(number) if is_ours else 0
+        seen_number = number_seen(since, self._run)
         key = (
             min(seen_number, self._number),
             0 if seen_number else start,
@@ -170,6 +168,13 @@ class Mirror:
     def _encode(self, sheet: Sheet, index: int, name: str) -> bytes:
         cell = sheet.cell(index)
         return self.mask(to_json({**cell, "id": name, "outputs": page_outputs(cell["outputs"], self.uri, name)}))
+
+
+def number_seen(revision: str, run: str) -> int:
+    """The number of a revision of this run; 0 if it is none."""
+    its_run, _, number = revision.rpartition(".")
+    is_ours = its_run == run and number.isascii() and number.isdigit() and len(number) <= LONGEST_NUMBER
+    return int(number) if is_ours else 0
 
 
 def _joined(about: JsonObject, cells: Sequence[bytes]) -> bytes:

@@ -35,6 +35,21 @@ class SessionEntry(TypedDict):
     touched: list[TouchedEntry]
 
 
+class CellMark(TypedDict):
+    """The state of a code cell in a word, and why it is not fresh."""
+
+    state: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownStates:
+    """The states of a notebook's code cells, by the names that the cells have on the page, and what they mean together."""
+
+    cells: Mapping[str, CellMark]
+    about: Mapping[str, object]
+
+
 @dataclass(frozen=True, slots=True)
 class RunningCode:
     """Code that runs, or waits for its turn."""
@@ -78,6 +93,14 @@ class Facts(Protocol):
 
     async def variables(self, call: Call, uri: str, name: str) -> Mapping[str, object]:
         """What the notebook's running kernel holds: rows of all variables, or the depth of one. Starts no kernel."""
+        ...
+
+    async def states(self, call: Call, uri: str) -> ShownStates | None:
+        """The states of a notebook's code cells as they are now; None for what has no kernel, or while they are worked out. Starts none."""
+        ...
+
+    async def graph(self, call: Call, uri: str, cell: str) -> Mapping[str, object]:
+        """Which code cells use names from which others: of all, or, if there are very many, of those that have to do with `cell`."""
         ...
 
     async def search(self, call: Call, query: str, limit: int) -> Sequence[Card]:

@@ -61,6 +61,8 @@ class Site:
             ("/api/things", self._things),
             ("/api/document", self._document),
             ("/api/frame", self._frame),
+            ("/api/states", self._states),
+            ("/api/graph", self._graph),
             ("/api/activity", self._activity),
             ("/api/project", self._project),
             ("/api/lab", self._lab),
@@ -143,6 +145,16 @@ class Site:
         # In a thread, because a long output takes a while and everybody waits for this loop.
         body = await asyncio.to_thread(frame, html)
         return Response(self._mask(body), headers={**FRAME_HEADERS, "content-type": "text/html; charset=utf-8"})
+
+    async def _states(self, request: Request) -> Response:
+        since = request.query_params.get("since", "")
+        states = await self._looking.states(call_of(request), text_of(request, "uri"), since)
+        return PageResponse(self._mask(to_json(states)))
+
+    async def _graph(self, request: Request) -> Response:
+        cell = request.query_params.get("cell", "")
+        graph = await self._facts.graph(call_of(request), text_of(request, "uri"), cell)
+        return PageResponse(self._mask(to_json(graph)))
 
     async def _activity(self, request: Request) -> Response:
         owner = caller_of(request).id

@@ -20,6 +20,7 @@ FILES = {
     "/static/page.css": ("page.css", "text/css; charset=utf-8"),
     "/static/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/static/cells.js": ("cells.js", "text/javascript; charset=utf-8"),
+    "/static/states.js": ("states.js", "text/javascript; charset=utf-8"),
     "/static/variables.js": ("variables.js", "text/javascript; charset=utf-8"),
 }
 STATUS_SAME = 304

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TypedDict
 
 from cellwright import __version__
+from cellwright.app.page.states import StatesOnPage
 from cellwright.app.workspace import Workspace
 from cellwright.context.model import Discovery, Module, Session
 from cellwright.core.errors import CellwrightError
@@ -19,7 +20,7 @@ from cellwright.jupyter.shelf import PREFIX, path_of
 from cellwright.jupyter.variables.inspecting import inspect_kernel
 from cellwright.notebook.shelf import Card
 from cellwright.web.mirror import MOST_CELLS
-from cellwright.web.ports import RunningCode, SessionEntry
+from cellwright.web.ports import RunningCode, SessionEntry, ShownStates
 
 PARTS = ("notebooks", "pads", "thinking", "project")
 MOST_SESSIONS = 20
@@ -65,6 +66,7 @@ class WorkspaceFacts:
         """`enter` says whether people log in with a token of ours; inside Jupyter they have logged in there."""
         self._workspace = workspace
         self._enter = enter
+        self._states = StatesOnPage(workspace.notebooks)
 
     def state(self, call: Call) -> Mapping[str, object]:
         status = self._workspace.notebooks.status()
@@ -103,6 +105,12 @@ class WorkspaceFacts:
                 (inspection.variables[key] or {})["image"] = image
         note = "There was no time to look at everything" if inspection.is_late else ""
         return {"variables": inspection.variables, "missing": inspection.missing, "more": inspection.more, "note": note}
+
+    async def states(self, call: Call, uri: str) -> ShownStates | None:
+        return await self._states.states(call, uri) if uri.startswith(PREFIX) else None
+
+    async def graph(self, call: Call, uri: str, cell: str) -> Mapping[str, object]:
+        return await self._states.graph(call, uri, cell)
 
     async def search(self, call: Call, query: str, limit: int) -> Sequence[Card]:
         kinds = [kind for shelf in self._workspace.exchange.shelves for kind in shelf.kinds]

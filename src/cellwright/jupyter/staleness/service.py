@@ -56,8 +56,13 @@ class CellStates:
         connected: Connected,
         document: OpenDocument[LiveNotebook],
         session: AskedSession | None = None,
+        *,
+        aside: bool = False,
     ) -> StatesOfNotebook:
-        """The states as they are now. The notebook's kernel is asked what ran in it, if it has one; none is started."""
+        """The states as they are now. The notebook's kernel is asked what ran in it, if it has one; none is started.
+
+        With `aside`, nobody who edits counts as having been told of them.
+        """
         view, path = document.view, NotebookPath(document.path.text)
         states = self._of.get(view)
         if states is None:
@@ -69,7 +74,8 @@ class CellStates:
             await self._update(call, states, view, states.kernel)
         if states.doubts_kernel:
             await self._update(call, states, view, await self._ask(connected, path, states, session))
-        states.news()
+        if not aside:
+            states.news()
         return states
 
     async def _update(self, call: Call, states: StatesOfNotebook, view: LiveNotebook, kernel: KernelSeen) -> None:

@@ -90,6 +90,8 @@ class StatesOfNotebook:
         self._updating = asyncio.Lock()
         self.asked_at = -math.inf
         """When Jupyter was last asked for the notebook's kernel."""
+        self.version = 0
+        """Another one whenever something may be otherwise than before."""
         self.doubts_kernel = False
         """Whether a cell shows a run of which the kernel that we know of has not told: there may be another one."""
 
@@ -127,6 +129,7 @@ class StatesOfNotebook:
             while not self._states.judge(SLICE):  # noqa: ASYNC110 - others have their turn between slices
                 await asyncio.sleep(0)
             self._judged = self._states.states
+            self.version += 1
 
     def state_of(self, head: CellHead, key: str) -> CellState:
         """The state of a code cell; unknown if it was changed since the last update."""
@@ -135,6 +138,11 @@ class StatesOfNotebook:
         if head.running:
             return CellState(State.RUNNING)
         return self._judged.get(key, CellState(State.UNKNOWN))
+
+    @property
+    def judged(self) -> Mapping[str, CellState]:
+        """The states of all code cells, as they were judged last."""
+        return self._judged
 
     def is_due(self, view: LiveNotebook, index: int) -> bool:
         """Whether a code cell has to be run for its output to be what a run from top to bottom gives."""

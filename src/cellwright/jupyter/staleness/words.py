@@ -12,7 +12,7 @@ from cellwright.jupyter.notebooks.cellreadings import CellStateShown
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.outline import one_word
 from cellwright.jupyter.staleness.tracking import NO_KERNEL, StatesOfNotebook, index_of, key_at
-from cellwright.notebook.dependencies.states import Missing, Reason, State
+from cellwright.notebook.dependencies.states import CellState, Missing, Reason, State
 from cellwright.notebook.model import Kind
 
 MARKED = frozenset((State.EDITED, State.STALE, State.LOST, State.UNKNOWN))
@@ -58,11 +58,16 @@ def state_shown(states: StatesOfNotebook, view: LiveNotebook, index: int, head: 
     key = key_at(view, index)
     state = states.state_of(head, key)
     shown: CellStateShown = {"state": state.state.value}
-    if state.reason is not None:
-        shown["because"] = sentence(state.reason, view)
-    elif note := states.note_of(key) if state.state in (State.LOST, State.UNKNOWN) else "":
-        shown["because"] = note
+    if because := because_shown(states, view, key, state):
+        shown["because"] = because
     return shown
+
+
+def because_shown(states: StatesOfNotebook, view: LiveNotebook, key: str, state: CellState) -> str:
+    """Why a cell is not fresh; empty if its state says it all."""
+    if state.reason is not None:
+        return sentence(state.reason, view)
+    return states.note_of(key) if state.state in (State.LOST, State.UNKNOWN) else ""
 
 
 def sentence(reason: Reason, view: LiveNotebook) -> str:

@@ -2,6 +2,7 @@
 // Looking never runs anything.
 
 import { coloured, el, output, plural, prose, safeLink } from "./cells.js";
+import { chooseNode, extent, graph, isMarked, mark, told, verdict } from "./states.js";
 import { variableDepth, variableTable } from "./variables.js";
 
 const PAGE_OF_CELLS = 100;
@@ -106,7 +107,8 @@ const nameOf = (uri) => {
 
 // ---------------------------------------------------------------------------------------------- the document in the middle
 
-const shown = { uri: null, about: null, heard: null, order: [], cells: new Map(), people: [], visit: 0 };
+const NO_STATES = { revision: "", cells: new Map() };
+const shown = { uri: null, about: null, heard: null, order: [], cells: new Map(), people: [], states: NO_STATES, visit: 0 };
 
 const tools = el("div", { class: "cell-tools" },
   el("button", { type: "button", title: "Copy the cell's id (c)", click: () => copy(tools.cell.id, "Cell id") }, "id"),
@@ -187,10 +189,10 @@ function fill(cell, data, fresh) {
   cell.notes.textContent = (data.notes ?? []).join(" · ");
   showState(cell);
   // Output that grows needs no mark: what runs is marked already.
-  if (fresh && (!old || old.source !== data.source || (data.state !== "running" && !same(old.outputs, data.outputs)))) mark(cell, "fresh", FRESH_MS);
+  if (fresh && (!old || old.source !== data.source || (data.state !== "running" && !same(old.outputs, data.outputs)))) flash(cell, "fresh", FRESH_MS);
 }
 
-function mark(cell, name, ms) {
+function flash(cell, name, ms) {
   cell.node.classList.remove(name);
   requestAnimationFrame(() => cell.node.classList.add(name));
   clearTimeout(cell[name]);
@@ -199,12 +201,13 @@ function mark(cell, name, ms) {
 
 function build(cell) {
   cell.count = el("span", { class: "count" });
+  cell.standing = el("div");
   cell.who = el("div", { class: "who" });
   cell.body = el("div", { class: "source-box" });
   cell.outputs = el("div", { class: "outputs" });
   cell.notes = el("p", { class: "notes" });
   cell.node.replaceChildren(
-    el("div", { class: "margin" }, cell.count, cell.who),
+    el("div", { class: "margin" }, cell.count, cell.standing, cell.who),
     el("div", null, cell.body, cell.outputs, cell.notes));
   if (tools.cell === cell) cell.node.append(tools);
   showSource(cell);
@@ -243,7 +246,13 @@ function showState(cell) {
   for (const name of ["running", "queued"]) cell.node.classList.toggle(name, state === name);
   cell.count.textContent = kind !== "code" ? "" : state === "running" ? "" : state === "queued" ? "…" : count ?? "";
   const ran = busy ? `, ${state}` : count ? `, run ${count}` : "";
-  cell.node.setAttribute("aria-label", `${{ code: "Code", markdown: "Text", raw: "Raw" }[kind] ?? "Cell"} cell ${shown.order.indexOf(cell.id) + 1} of ${shown.order.length}${ran}`);
+  const known = kind === "code" && !busy && shown.states.cells.get(cell.id);
+  const standing = known && isMarked(known) ? known : null;
+  if (!same(standing, cell.standing.shown ?? null)) {
+    cell.standing.shown = standing;
+    cell.standing.replaceChildren(...(standing ? [mark(standing, () => openGraph(cell.id))] : []));
+  }
+  cell.node.setAttribute("aria-label", `${{ code: "Code", markdown: "Text", raw: "Raw" }[kind] ?? "Cell"} cell ${shown.order.indexOf(cell.id) + 1} of ${shown.order.length}${ran}${standing ? `, ${told(standing)}` : ""}`);
 }
 
 function showPeople() {
@@ -351,7 +360,9 @@ async function openDocument(uri, cell) {
   show("reader");
   for (const one of [...shown.cells.values()]) forget(one);
   tools.remove();
-  Object.assign(shown, { uri, about: null, heard: null, order: [], people: [] });
+  Object.assign(shown, { uri, about: null, heard: null, order: [], people: [], states: NO_STATES });
+  showVerdict("");
+  $("graph").close();
   tools.cell = null;
   $("head").replaceChildren(el("h1", null, nameOf(uri)), el("p", { class: "facts" }, "Opening…"));
   $("foot").textContent = "";
@@ -367,6 +378,7 @@ async function openDocument(uri, cell) {
     markCurrent();
     if (cell) goTo(cell);
     else scrollTo(0, 0);
+    refreshStates();
     if (shown.heard && shown.heard !== shown.about.revision) refresh();
     await loadTheRest(visit);
   } catch (error) {
@@ -384,27 +396,29 @@ function cannotOpen(uri, error) {
   show("trouble");
 }
 
-/** What the server knows to be newer than what is shown; asked for one request at a time. */
-async function refresh() {
-  if (!shown.about) return; // what is being opened looks at what was heard meanwhile
-  if (refresh.under) {
-    refresh.again = true;
-    return;
-  }
-  refresh.under = true;
-  try {
-    do {
-      refresh.again = false;
-      await refreshOnce();
-      await new Promise((resume) => setTimeout(resume, REFRESH_GAP_MS));
-    } while (refresh.again && shown.about);
-  } finally {
-    refresh.under = false;
-  }
+/** An action of which one is under way at a time. Asked for meanwhile, it is done once more. */
+function oneByOne(action) {
+  let [under, again] = [false, false];
+  return async () => {
+    again = true;
+    if (under) return;
+    under = true;
+    try {
+      while (again) {
+        again = false;
+        await action();
+        await new Promise((resume) => setTimeout(resume, REFRESH_GAP_MS));
+      }
+    } finally {
+      under = false;
+    }
+  };
 }
 
-async function refreshOnce() {
+/** What the server knows to be newer than what is shown. */
+const refresh = oneByOne(async () => {
   const { visit, uri, about } = shown;
+  if (!about) return; // what is being opened looks at what was heard meanwhile
   try {
     const answer = await asked("api/document", { uri, since: about.revision, count: PAGE_OF_CELLS });
     if (visit !== shown.visit) return;
@@ -420,7 +434,7 @@ async function refreshOnce() {
   } catch (error) {
     if (visit === shown.visit && !refusedDuring(error) && error.status === 404) cannotOpen(uri, error);
   }
-}
+});
 
 /** Sizes of cells not seen yet are guesses, so the way to a far one is corrected until it stays. */
 function goTo(id) {
@@ -440,7 +454,7 @@ function goTo(id) {
   };
   step();
   focusCell(cell);
-  mark(cell, "marked", 4000);
+  flash(cell, "marked", 4000);
 }
 
 function focusCell(cell) {
@@ -686,6 +700,68 @@ async function openProject() {
   }
 }
 
+// ---------------------------------------------------------------------------------------------- what is stale, and why
+
+const hasStates = () => Boolean(shown.about && shown.uri?.startsWith("jupyter://"));
+
+const refreshStates = oneByOne(async () => {
+  if (!hasStates()) return;
+  const { visit, uri, states } = shown;
+  try {
+    const { revision, whole, cells, top_to_bottom: given } = await asked("api/states", { uri, since: states.revision });
+    if (visit !== shown.visit) return;
+    const changed = new Map(Object.entries(cells));
+    shown.states = { revision, cells: new Map([...(whole ? [] : states.cells), ...changed]) };
+    for (const id of whole ? shown.order : changed.keys()) if (shown.cells.get(id)?.data) showState(shown.cells.get(id));
+    showVerdict(given);
+    drawGraphSoon();
+  } catch (error) {
+    if (visit === shown.visit) refusedDuring(error);
+  }
+});
+
+function showVerdict(given) {
+  $("standing").hidden = !given;
+  $("verdict").textContent = verdict(given);
+}
+
+function openGraph(cell) {
+  if (!hasStates() || $("graph").open) return;
+  const from = cell ?? cellOf(document.activeElement)?.id;
+  const cells = shown.order.map((id) => shown.cells.get(id));
+  const first = from ? shown.order.indexOf(from) : cells.findIndex((one) => one.node.getBoundingClientRect().bottom > 80);
+  const near = [...cells.slice(first), ...cells.slice(0, first).reverse()].find((one) => one.data?.kind === "code");
+  $("graph-body").replaceChildren();
+  Object.assign(drawGraph, { drawn: null, cell: near?.id ?? "", chosen: from && near?.id });
+  $("graph").showModal();
+  drawGraph();
+}
+
+const nodes = () => [...$("graph-body").querySelectorAll("[data-node]")];
+
+async function drawGraph() {
+  if (!$("graph").open) return;
+  const { uri } = shown;
+  try {
+    const answer = await asked("api/graph", { uri, cell: drawGraph.cell });
+    if (shown.uri !== uri || same(answer, drawGraph.drawn)) return;
+    const focused = drawGraph.drawn ? document.activeElement.dataset.node : drawGraph.chosen;
+    drawGraph.drawn = answer;
+    $("graph-told").textContent = [verdict(answer.top_to_bottom), extent(answer)].filter(Boolean).join(". ");
+    const listed = $("graph-body").querySelector("details:last-child")?.open;
+    $("graph-body").replaceChildren(...graph(answer, listed, (id) => {
+      $("graph").close();
+      goTo(id);
+    }));
+    const node = nodes().find((one) => one.dataset.node === focused);
+    if (node) chooseNode(nodes(), node);
+  } catch (error) {
+    if (!refusedDuring(error)) $("graph-told").textContent = error.message;
+  }
+}
+
+const drawGraphSoon = soon(drawGraph, 200);
+
 // ---------------------------------------------------------------------------------------------- what the kernel holds
 
 /** Only notebooks have kernels, and only who may run code in one may look into it. */
@@ -749,6 +825,10 @@ const HEARD = {
     if (!isShown(data.uri)) return;
     shown.heard = data.revision;
     if (data.revision !== shown.about?.revision) refresh();
+    drawGraphSoon();
+  },
+  states(data) {
+    if (isShown(data.uri) && data.revision !== shown.states.revision) refreshStates();
   },
   things: thingsSoon,
   people(data) {
@@ -806,8 +886,10 @@ function reloadAll() {
   loadThings();
   loadActivity();
   if (!$("project").hidden) openProject();
-  if (shown.about) refresh();
-  else if (shown.uri) openDocument(shown.uri, place().cell);
+  if (shown.about) {
+    refresh();
+    refreshStates();
+  } else if (shown.uri) openDocument(shown.uri, place().cell);
 }
 
 // A hidden tab gives its connection back: browsers allow six to a server, and a person has many tabs.
@@ -941,7 +1023,7 @@ function openRow() {
   const cell = cellOf(focus);
   if (cell && focus === cell.node) {
     keepInAddress(cell.id);
-    mark(cell, "marked", 4000);
+    flash(cell, "marked", 4000);
     say("The address leads to this cell");
   } else if (focus?.classList.contains("call")) focus.querySelector("a")?.click();
 }
@@ -958,6 +1040,7 @@ const KEYS = {
     const cell = cellOf(document.activeElement) ?? tools.cell;
     if (cell) copy(cell.id, "Cell id");
   },
+  d: () => openGraph(),
   "?": () => $("help").showModal(),
 };
 
@@ -973,7 +1056,7 @@ document.addEventListener("keydown", (event) => {
     if (!$("reader").hidden) showColumn("document");
   } else if (event.key === "Enter" && !typing && !event.target.matches?.("a, button, summary")) openRow();
   else if (event.key === "ArrowDown" && event.target === $("search")) document.querySelector("#things-list a")?.focus();
-  else if (typing || $("help").open || !Object.hasOwn(KEYS, event.key)) return;
+  else if (typing || document.querySelector("dialog[open]") || !Object.hasOwn(KEYS, event.key)) return;
   else KEYS[event.key]();
   if (event.key !== "Enter" && event.key !== "Escape" && !typing) event.preventDefault();
 });
@@ -996,6 +1079,8 @@ $("leave").addEventListener("click", async () => {
   location.reload();
 });
 $("variables").addEventListener("toggle", showVariables);
+$("show-graph").addEventListener("click", () => openGraph());
+$("close-graph").addEventListener("click", () => $("graph").close());
 $("ask-help").addEventListener("click", () => $("help").showModal());
 $("close-help").addEventListener("click", () => $("help").close());
 $("follow").addEventListener("click", () => {
