@@ -66,7 +66,7 @@ class CellIndex:
         self._count_of: Counter[str] = Counter()
         self._last_seen_at: dict[str, int] = {}
         self._listeners: list[Callable[[CellsChanged], None]] = []
-        self._replaced: dict[str, CellHead] | None = None
+        self._replaced: dict[int, CellHead] | None = None
         self._heard = self._doubtful = self._deaf = False
         self._reload()
         other_maps = (doc.get("meta", type=Map), doc.get("state", type=Map), doc.get(OWN_NOTES, type=Map))
@@ -202,8 +202,8 @@ class CellIndex:
         return cast("list[CellHead]", self._heads.copy())
 
     @contextmanager
-    def replaced(self) -> Generator[Mapping[str, CellHead]]:
-        """By id, the cells that change or go meanwhile, as they were before that."""
+    def replaced(self) -> Generator[Mapping[int, CellHead]]:
+        """The cells that change or go meanwhile, as they were before that: each by the number that it has where it is placed."""
         self.sight()
         self._replaced = replaced = {}
         try:
@@ -217,7 +217,7 @@ class CellIndex:
         for index in indexes:
             head = self._heads[index]
             if head is not None:
-                self._replaced.setdefault(self._ids[index], head)
+                self._replaced.setdefault(self._placed[index], head)
 
     def on_change(self, listener: Callable[[CellsChanged], None]) -> Callable[[], None]:
         """Call `listener` after every transaction that touched cells, until the returned function is called."""

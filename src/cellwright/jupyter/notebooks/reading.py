@@ -121,8 +121,8 @@ class ReadableNotebook:
         """Whether each of these cells has an id that no other has."""
         return all(self.id_at(index) and self.id_at(index) in self._index for index in indexes)
 
-    def replaced(self) -> AbstractContextManager[Mapping[str, CellHead]]:
-        """By id, the cells that change or go meanwhile, as they were before that."""
+    def replaced(self) -> AbstractContextManager[Mapping[int, CellHead]]:
+        """The cells that change or go meanwhile, as they were before that: each by the number that it has where it is placed."""
         return self._index.replaced()
 
     def heads(self) -> list[CellHead]:

@@ -67,6 +67,11 @@ class Order:
         """Where each cell was, by its key. An id that several cells have is none."""
         return {key: index for index, key in enumerate(self.keys)}
 
+    @cached_property
+    def placed_at(self) -> Mapping[int, int]:
+        """Where each cell was, by its number in `placed`."""
+        return {number: index for index, number in enumerate(self.placed)}
+
 
 @dataclass(frozen=True, slots=True)
 class Since:
