@@ -610,6 +610,31 @@ async def test_a_merged_proposal_says_what_it_did_and_ends_nobody_elses(
         assert changed["cells"][0]["id"] == "c0"
 
 
+@requirement("sight:proposals", "sight:merge:cells")
+async def test_a_merged_proposal_that_only_moved_or_tagged_a_cell_did_not_show_its_text(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a", "b", "c"])
+    tag = {"range": {"id": "c1"}, "metadata": {"tags": ["mine"]}}
+    async with agent() as do, person(path) as them:
+        await do("read_nb_cells", path=path)
+        for index in (0, 1):
+            them.text_of(index).insert(0, "a person's ")
+        await them.settle()
+        await do("move_nb_cells", path=path, ranges=[{"id": "c0"}], position=-1, propose=True)
+        tagged = await do("modify_nb_cells", path=path, modifications=[tag], exec=False, propose=True)
+        written = [{"range": {"id": "c2"}, "content": "written"}]
+        await do("modify_nb_cells", path=path, modifications=written, exec=False, propose=True)
+        await do("merge_nb_proposal", proposal=tagged["proposal"])
+        for cell in ("c0", "c1"):
+            change = {"range": {"id": cell}, "content": "mine"}
+            error = await do.error("modify_nb_cells", path=path, modifications=[change], exec=False)
+            assert (error["code"], error["details"]["cell_id"]) == ("CONFLICT", cell)
+        written = [{"range": {"id": "c2"}, "content": "written again"}]
+        await do("modify_nb_cells", path=path, modifications=written, exec=False)
+
+
 @requirement("sight:nothing-shown")
 async def test_who_was_shown_nothing_acts_on_the_notebook_as_it_is(
     agent: Any, jupyter_server: JupyterServer, folder: str
