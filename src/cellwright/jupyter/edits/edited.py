@@ -1,6 +1,6 @@
 """What an edit did to a notebook, in a few lines: every edit answers with it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Generic, TypeVar
@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from cellwright.core.text.counting import counted
 from cellwright.core.text.sight import pictured
 from cellwright.jupyter.model import CellHead
+from cellwright.jupyter.notebooks.cellindex import Replaced
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.notebooks.outline import one_word
 from cellwright.jupyter.notebooks.views import Order, Sight
@@ -41,16 +42,16 @@ def compared(edit: Callable[[LiveNotebook], T]) -> Callable[[LiveNotebook], Edit
     return edit_and_compare
 
 
-def _lines(view: LiveNotebook, then: Order, now: Order, replaced: Mapping[int, CellHead]) -> Iterator[str]:
-    """What became of the replaced cells, and which came. Each is known by where it was placed: several may have the same id."""
-    before = {number: (then.placed_at[number], head) for number, head in replaced.items() if number in then.placed_at}
-    after = {number: now.placed_at[number] for number in before if number in now.placed_at}
-    came = () if now is then else [number for number in now.placed if number not in then.placed_at]
+def _lines(view: LiveNotebook, then: Order, now: Order, replaced: Replaced) -> Iterator[str]:
+    """What became of the replaced cells, and which came."""
+    before = {
+        number: (index, replaced.heads[number]) for number, index in then.places_of(replaced.heads.keys()).items()
+    }
+    after = now.places_of(before.keys())
     gone = {head.id: number for number, (_, head) in before.items() if number not in after}
-    for number in came:
+    for number, index in now.places_of(replaced.came).items():
         # A cell that is moved, or gets another type, is taken away and put in again with the same id.
-        same = gone.pop(now.ids[now.placed_at[number]], number)
-        after[same] = now.placed_at[number]
+        after[gone.pop(now.ids[index], number)] = index
     for index, head in sorted((before[number] for number in before.keys() - after), key=itemgetter(0)):
         yield f"- {index} {_in_short(head)}"
     for number, index in sorted(after.items(), key=itemgetter(1)):

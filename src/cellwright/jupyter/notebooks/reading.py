@@ -2,7 +2,7 @@
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ from cellwright.core.errors import InvalidArgument
 from cellwright.core.text.counting import counted
 from cellwright.core.weight import characters_in
 from cellwright.jupyter.model import CellHead, JsonObject, LiveCell
-from cellwright.jupyter.notebooks.cellindex import CellIndex, CellsChanged
+from cellwright.jupyter.notebooks.cellindex import CellIndex, CellsChanged, Replaced
 from cellwright.jupyter.notebooks.cells import UnreadableCell, YCell, cell_of, text_name, to_json, to_plain
 from cellwright.jupyter.notebooks.outline import OutlinePage, outline_page, whole_outline
 from cellwright.jupyter.notebooks.views import Sight
@@ -121,8 +121,8 @@ class ReadableNotebook:
         """Whether each of these cells has an id that no other has."""
         return all(self.id_at(index) and self.id_at(index) in self._index for index in indexes)
 
-    def replaced(self) -> AbstractContextManager[Mapping[int, CellHead]]:
-        """The cells that change or go meanwhile, as they were before that: each by the number that it has where it is placed."""
+    def replaced(self) -> AbstractContextManager[Replaced]:
+        """What becomes of cells meanwhile."""
         return self._index.replaced()
 
     def heads(self) -> list[CellHead]:
