@@ -820,11 +820,26 @@ class ScriptedAgent:
             self.view, self.knows_order = answer["view"], self.knows_order and "meanwhile" not in answer
             # What it now takes for the text of the cell, whatever was merged into it.
             seen["source"] = expected or seen["source"]
+            if tool in {"insert", "move"}:
+                await self.world.them.settle()
+                self._check_place(answer["cells"][0]["id"], place)
             self._follow(tool, seen, place, {"id": answer.get("cells", [{}])[0].get("id"), "source": mine})
         elif "view" in result.structured_content["error"].get("details", {}):
             # The refusal showed an outline, in which indexes count from now on.
             self.knows_order = False
         return outcome
+
+    def _check_place(self, cell_id: str, place: int) -> None:
+        """It follows the cell that it was to follow, or the nearest before that which is still there."""
+        now = [str(cell["id"]) for cell in self.world.them.cells]
+        before = (
+            [cell["id"] for cell in self.cells[:place]] if place != -1 else [other for other in now if other != cell_id]
+        )
+        if before[-1:] == [cell_id]:
+            return  # It was to stay where it is, whatever came in between.
+        still_there = [other for other in before if other in now and other != cell_id]
+        followed = now[: now.index(cell_id)]
+        assert followed[-1:] == still_there[-1:], (cell_id, place, self.cells, now)
 
     def _follow(self, tool: str, seen: dict[str, Any], place: int, new: dict[str, Any]) -> None:
         """Do to the cells as they are remembered what the edit did."""
