@@ -4,6 +4,7 @@ PROMISES = {
     "saving:at-once": "An edit that follows a pause is on disk when it is answered, and the answer says so.",
     "saving:steady": "Steady edits are on disk about a second after they were made, while they go on; what is not on disk is not said to be.",
     "saving:overtaken": "Edits without any pause, each of which makes Jupyter begin its save anew, are saved all the same.",
+    "saving:in-line": "An edit behind a save that Jupyter is slow to make waits for it, and is not said to be unanswered.",
     "saving:read-only": "An edit of a read-only file says so as the reason, and is saved by itself once the file is writable.",
     "saving:full": "On a full disk edits and runs say so as the reason, get_nb_stat too; with room again the file is written without another edit.",
     "saving:run": "The answer of a run says whether its outputs are on disk.",

@@ -8,11 +8,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from pycrdt import (
+    Decoder,
+    Doc,
+    Text,
+    YMessageType,
+    handle_sync_message,  # pyright: ignore[reportUnknownVariableType] - its Doc has no parameter
+    write_message,
+)
 
 from cellwright.core.errors import CellwrightError, Conflict, InvalidArgument, NotFound, Unavailable
 from cellwright.jupyter.documents.open_document import DocumentChanged, OpenDocument
 from cellwright.jupyter.documents.presence import Collaborator
-from cellwright.jupyter.documents.room import Room
+from cellwright.jupyter.documents.room import RAW, Room, Saved
 from cellwright.jupyter.documents.rooms import Rooms
 from cellwright.jupyter.edits.undo import undo
 from cellwright.jupyter.errors import UnknownOutcome
@@ -331,6 +339,49 @@ async def test_a_server_that_stops_passing_changes_on_is_noticed(
     notebook.replace([SourceChange(at(0), "into the void")])
     await room.flush()
     await eventually(lambda: not room.reaches_others, "the silence being noticed", seconds=3)
+    await room.leave()
+
+
+class SavingChannel:
+    """A server in memory. Like Jupyter it reads nothing more over a connection that asked it to save until it has saved."""
+
+    def __init__(self) -> None:
+        self.doc: Doc[Any] = Doc()
+        self.asked, self.saved = asyncio.Event(), asyncio.Event()
+        self._answers: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def send(self, message: bytes) -> None:
+        if message[0] == RAW:
+            decoder = Decoder(message[1:])
+            assert decoder.read_var_string() == "save"
+            self.asked.set()
+            await self.saved.wait()
+            answer = {"type": "save", "responseTo": decoder.read_var_uint(), "status": "success"}
+            self._answers.put_nowait(bytes([RAW]) + write_message(json.dumps(answer).encode()))
+        elif message[0] == YMessageType.SYNC and (reply := handle_sync_message(message[1:], self.doc)) is not None:
+            self._answers.put_nowait(reply)
+
+    async def receive(self) -> bytes:
+        return await self._answers.get()
+
+    async def close(self) -> None:
+        pass
+
+
+@requirement("saving:in-line")
+async def test_a_change_behind_a_slow_save_waits_for_it() -> None:
+    channel = SavingChannel()
+    room = Room(RoomAccess("memory", channel), Collaborator())
+    await room.join()
+    saving = asyncio.create_task(room.save())
+    await channel.asked.wait()
+    room.doc.get("note", type=Text).insert(0, "behind the save")
+    flushed = asyncio.create_task(room.flush(0.05))
+    await asyncio.wait([flushed], timeout=0.5)
+    channel.saved.set()
+    await flushed
+    assert await saving is Saved.SUCCESS
+    assert str(channel.doc.get("note", type=Text)) == "behind the save"
     await room.leave()
 
 

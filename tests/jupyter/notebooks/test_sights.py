@@ -186,6 +186,16 @@ def test_a_text_that_came_back_to_what_was_seen_is_seen() -> None:
         sight().check_nothing_changed(notebook, None)
     notebook.replace([SourceChange(at(0), "a")], author="person")
     sight().check_nothing_changed(notebook, None)
+    # So is one of which all is gone again that was not shown.
+    notebook.insert(1, [NewCell("came")], author="person")
+    sight().show(notebook)
+    with pytest.raises(Conflict):
+        sight().check_nothing_changed(notebook, None)
+    notebook.delete([at(1)], author="person")
+    sight().check_nothing_changed(notebook, None)
+    notebook.delete([at(1)], author="person")
+    with pytest.raises(Conflict):
+        sight().check_nothing_changed(notebook, None)
 
 
 @requirement("sight:resources", "sight:bounds")
@@ -211,6 +221,20 @@ def test_what_is_polled_is_one_view_while_nothing_changes_and_takes_no_room_of_o
     # The indexes of the one who did not ask for it still mean what they were shown.
     with pytest.raises(InvalidArgument):
         sight().cells(notebook, [at(1)])
+
+
+@requirement("sight:resources", "sight:bounds")
+def test_what_is_polled_of_many_notebooks_takes_no_room_of_what_an_agent_was_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "REMEMBERED_VIEWS", 4)
+    sights = Sights()
+    sights.remember(call(connection="1"), "n.ipynb", a_sight("a"))
+    for number in range(20):
+        polled = View.of(a_sight("a", str(number)).sight, {}, aside=True)
+        sights.remember(call(connection="2"), f"{number % 5}.ipynb", polled)
+    assert sights._count == 4
+    assert sights.seen(call(connection="1"), "n.ipynb") == a_sight("a")
 
 
 @requirement("sight:order")

@@ -50,6 +50,20 @@ async def test_a_run_and_an_edit_that_runs_say_whether_they_are_on_disk(
             assert stat["saved"] in (True, False)
 
 
+@requirement("saving:run")
+async def test_how_a_run_ended_is_told_without_opening_its_notebook_again(
+    jupyter_server: JupyterServer, folder: str, tmp_path: Path
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["print('ran')"])
+    with in_front_of(jupyter_server, tmp_path, "--toolsets", "all") as server:
+        async with agent_of(server) as do:
+            ran = await do("execute_nb_cells", path=path, ranges=[{"start": 0}])
+            await do("end_nb_session", path=path)
+            assert (await do("get_execution", execution_id=ran["execution_id"]))["saved"] is True
+            assert (await do("query_nb_sessions"))["active_sessions"] == 0
+
+
 @requirement("saving:death")
 @pytest.mark.long(60)
 @pytest.mark.parametrize("pause", [0.0, 0.2, 0.7])

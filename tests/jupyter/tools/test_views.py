@@ -610,6 +610,31 @@ async def test_a_merged_proposal_says_what_it_did_and_ends_nobody_elses(
         assert changed["cells"][0]["id"] == "c0"
 
 
+@requirement("sight:proposals", "sight:merge:cells")
+async def test_a_merged_proposal_that_only_moved_or_tagged_a_cell_did_not_show_its_text(
+    agent: Any, jupyter_server: JupyterServer, folder: str, person: PersonIn
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a", "b", "c"])
+    tag = {"range": {"id": "c1"}, "metadata": {"tags": ["mine"]}}
+    async with agent() as do, person(path) as them:
+        await do("read_nb_cells", path=path)
+        for index in (0, 1):
+            them.text_of(index).insert(0, "a person's ")
+        await them.settle()
+        await do("move_nb_cells", path=path, ranges=[{"id": "c0"}], position=-1, propose=True)
+        tagged = await do("modify_nb_cells", path=path, modifications=[tag], exec=False, propose=True)
+        written = [{"range": {"id": "c2"}, "content": "written"}]
+        await do("modify_nb_cells", path=path, modifications=written, exec=False, propose=True)
+        await do("merge_nb_proposal", proposal=tagged["proposal"])
+        for cell in ("c0", "c1"):
+            change = {"range": {"id": cell}, "content": "mine"}
+            error = await do.error("modify_nb_cells", path=path, modifications=[change], exec=False)
+            assert (error["code"], error["details"]["cell_id"]) == ("CONFLICT", cell)
+        written = [{"range": {"id": "c2"}, "content": "written again"}]
+        await do("modify_nb_cells", path=path, modifications=written, exec=False)
+
+
 @requirement("sight:nothing-shown")
 async def test_who_was_shown_nothing_acts_on_the_notebook_as_it_is(
     agent: Any, jupyter_server: JupyterServer, folder: str
@@ -795,11 +820,26 @@ class ScriptedAgent:
             self.view, self.knows_order = answer["view"], self.knows_order and "meanwhile" not in answer
             # What it now takes for the text of the cell, whatever was merged into it.
             seen["source"] = expected or seen["source"]
+            if tool in {"insert", "move"}:
+                await self.world.them.settle()
+                self._check_place(answer["cells"][0]["id"], place)
             self._follow(tool, seen, place, {"id": answer.get("cells", [{}])[0].get("id"), "source": mine})
         elif "view" in result.structured_content["error"].get("details", {}):
             # The refusal showed an outline, in which indexes count from now on.
             self.knows_order = False
         return outcome
+
+    def _check_place(self, cell_id: str, place: int) -> None:
+        """It follows the cell that it was to follow, or the nearest before that which is still there."""
+        now = [str(cell["id"]) for cell in self.world.them.cells]
+        before = (
+            [cell["id"] for cell in self.cells[:place]] if place != -1 else [other for other in now if other != cell_id]
+        )
+        if before[-1:] == [cell_id]:
+            return  # It was to stay where it is, whatever came in between.
+        still_there = [other for other in before if other in now and other != cell_id]
+        followed = now[: now.index(cell_id)]
+        assert followed[-1:] == still_there[-1:], (cell_id, place, self.cells, now)
 
     def _follow(self, tool: str, seen: dict[str, Any], place: int, new: dict[str, Any]) -> None:
         """Do to the cells as they are remembered what the edit did."""

@@ -267,8 +267,12 @@ class Room:
         self.check_open()
         answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._barriers.append((answered, self._changes))
+        saves = tuple(self._saves.values())
         # The server answers in order: when it answers this, it has applied everything that was sent before.
         self._outgoing.put_nowait(create_sync_message(self.doc))
+        if saves:
+            # While it saves because we asked, it reads nothing that we send: only then does our time begin.
+            await asyncio.wait(saves)
         try:
             await asyncio.wait_for(answered, timeout)
         except TimeoutError as error:

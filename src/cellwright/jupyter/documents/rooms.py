@@ -17,6 +17,7 @@ from cellwright.jupyter.documents.open_document import (
     DocumentChanged,
     MayChange,
     Memory,
+    OnDisk,
     OpenDocument,
     OpenRoom,
     anybody_may_change,
@@ -208,6 +209,12 @@ class Rooms:
         if entry is None or not isinstance(entry.view, LiveNotebook):
             return None
         return OpenDocument(path, entry.view, entry.backing, memory=self._memory(entry))
+
+    def left_on_disk(self, path: DocPath, kind: RoomKind) -> OnDisk:
+        """Whether the file has everything of a document that is not open now."""
+        if (path.text, kind) in self._unwritten:
+            return OnDisk(False, f"{path} was left before all changes were in its file; open it to see what is there")
+        return OnDisk(True)
 
     def subscribe(self, listener: Callable[[DocumentChanged], None]) -> Callable[[], None]:
         """Call `listener` for every change of an open document, until the returned function is called."""

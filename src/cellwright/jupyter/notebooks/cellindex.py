@@ -1,7 +1,7 @@
 """The cells of a shared notebook in order, kept up to date from its events, so that a lookup costs nothing."""
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count, islice
@@ -36,6 +36,16 @@ class CellsChanged:
     """Whether this process did it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What became of cells for a while. Each has a number where it is placed, because several may have the same id."""
+
+    heads: dict[int, CellHead]
+    """The cells that changed or went, as they were before that."""
+    came: set[int]
+    """Those that were put in, also where they were before, with another type."""
+
+
 class _Followed(Protocol):
     """A shared type, or the document, that sends events until it is unobserved."""
 
@@ -66,7 +76,7 @@ class CellIndex:
         self._count_of: Counter[str] = Counter()
         self._last_seen_at: dict[str, int] = {}
         self._listeners: list[Callable[[CellsChanged], None]] = []
-        self._replaced: dict[str, CellHead] | None = None
+        self._replaced: Replaced | None = None
         self._heard = self._doubtful = self._deaf = False
         self._reload()
         other_maps = (doc.get("meta", type=Map), doc.get("state", type=Map), doc.get(OWN_NOTES, type=Map))
@@ -202,10 +212,10 @@ class CellIndex:
         return cast("list[CellHead]", self._heads.copy())
 
     @contextmanager
-    def replaced(self) -> Generator[Mapping[str, CellHead]]:
-        """By id, the cells that change or go meanwhile, as they were before that."""
+    def replaced(self) -> Generator[Replaced]:
+        """What becomes of cells meanwhile."""
         self.sight()
-        self._replaced = replaced = {}
+        self._replaced = replaced = Replaced({}, set())
         try:
             yield replaced
         finally:
@@ -217,7 +227,7 @@ class CellIndex:
         for index in indexes:
             head = self._heads[index]
             if head is not None:
-                self._replaced.setdefault(self._ids[index], head)
+                self._replaced.heads.setdefault(self._placed[index], head)
 
     def on_change(self, listener: Callable[[CellsChanged], None]) -> Callable[[], None]:
         """Call `listener` after every transaction that touched cells, until the returned function is called."""
@@ -320,7 +330,9 @@ class CellIndex:
                 cells = cast("list[object]", step["insert"])
                 new_ids = [id_of(cell) for cell in cells]
                 self._ids[position:position] = new_ids
-                self._placed[position:position] = _placings(len(new_ids))
+                self._placed[position:position] = placed = _placings(len(new_ids))
+                if self._replaced is not None:
+                    self._replaced.came.update(placed)
                 self._count_of.update(new_ids)
                 self._heads[position:position] = [None] * len(new_ids)
                 self._revisions[position:position] = [""] * len(new_ids)

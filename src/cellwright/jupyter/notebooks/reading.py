@@ -2,7 +2,7 @@
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, cast
@@ -13,7 +13,7 @@ from cellwright.core.errors import InvalidArgument
 from cellwright.core.text.counting import counted
 from cellwright.core.weight import characters_in
 from cellwright.jupyter.model import CellHead, JsonObject, LiveCell
-from cellwright.jupyter.notebooks.cellindex import CellIndex, CellsChanged
+from cellwright.jupyter.notebooks.cellindex import CellIndex, CellsChanged, Replaced
 from cellwright.jupyter.notebooks.cells import UnreadableCell, YCell, cell_of, text_name, to_json, to_plain
 from cellwright.jupyter.notebooks.outline import OutlineEntry, OutlinePage, outline_page, whole_outline, with_mark
 from cellwright.jupyter.notebooks.views import Sight
@@ -122,8 +122,8 @@ class ReadableNotebook:
         """Whether each of these cells has an id that no other has."""
         return all(self.id_at(index) and self.id_at(index) in self._index for index in indexes)
 
-    def replaced(self) -> AbstractContextManager[Mapping[str, CellHead]]:
-        """By id, the cells that change or go meanwhile, as they were before that."""
+    def replaced(self) -> AbstractContextManager[Replaced]:
+        """What becomes of cells meanwhile."""
         return self._index.replaced()
 
     def heads(self) -> list[CellHead]:

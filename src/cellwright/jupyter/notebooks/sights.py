@@ -89,8 +89,11 @@ class Sights:
         key = (call.principal.id, path)
         remembered = self._remembered.setdefault(key, _Remembered())
         self._remembered.move_to_end(key)
+        is_new = key not in self._with_views
         self._with_views[key] = None
-        self._with_views.move_to_end(key)
+        if is_new or not view.aside:
+            # Notebooks that only a program polls are the first of which views are forgotten.
+            self._with_views.move_to_end(key, last=not view.aside)
         name = self._keep(remembered, view)
         if not view.aside:
 

@@ -14,6 +14,8 @@ NAME_CHARACTERS = 4
 NOT_SHOWN = "-"
 """Stands for the revision of a cell that came after the last view, and of which the text was not shown."""
 COMPARED_AT_ONCE = 256
+FEW = 8
+"""So many cells are looked for one by one."""
 
 
 def new_name() -> str:
@@ -66,6 +68,12 @@ class Order:
     def positions(self) -> Mapping[str, int]:
         """Where each cell was, by its key. An id that several cells have is none."""
         return {key: index for index, key in enumerate(self.keys)}
+
+    def places_of(self, numbers: Collection[int]) -> dict[int, int]:
+        """Where the cells with these numbers in `placed` were; those that were there."""
+        if len(numbers) > FEW:
+            return {number: index for index, number in enumerate(self.placed) if number in numbers}
+        return {number: self.placed.index(number) for number in numbers if number in self.placed}
 
 
 @dataclass(frozen=True, slots=True)

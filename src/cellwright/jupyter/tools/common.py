@@ -21,7 +21,7 @@ from cellwright.jupyter.documents.open_document import OnDisk
 from cellwright.jupyter.edits.edited import Edited
 from cellwright.jupyter.files.paths import DocPath, NotebookPath
 from cellwright.jupyter.kernels.executions import ExecutionView
-from cellwright.jupyter.model import FileListing, NewCell
+from cellwright.jupyter.model import FileListing, NewCell, RoomKind
 from cellwright.jupyter.notebooks.meaning import CallersSight
 from cellwright.jupyter.notebooks.meanwhile import OrderNews, ViewShown
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
@@ -117,6 +117,9 @@ async def saved_after_run(notebooks: LiveNotebooks, call: Call, view: ExecutionV
     """Whether the outputs of a run are on disk, after a save if there was none for a while."""
     if not view.state.ended:
         return {"saved": False, "not_saved": "it still runs; its outputs are saved every few seconds"}
+    if notebooks.ours is not None and notebooks.open_now(path) is None:
+        # People would see it being opened again, only because somebody asked how a run had ended.
+        return saved_state(notebooks.ours.rooms.left_on_disk(path, RoomKind.NOTEBOOK))
     try:
         async with notebooks.open(call, path) as document:
             return saved_state(await document.settle_run())
