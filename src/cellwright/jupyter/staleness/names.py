@@ -7,9 +7,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping
 
 from cellwright.core.errors import CellwrightError
-from cellwright.notebook.dependencies import jobs
 from cellwright.notebook.dependencies.model import CellNames
-from cellwright.notebook.dependencies.reading import PYTHON, names_of
 from cellwright.workers.pool import SMALL, WorkerPool
 
 MOST_CHARACTERS = 16_000_000
@@ -41,6 +39,8 @@ class NamesOfCells:
         if names is not None:
             self._known.move_to_end((language, source))
             return names
+        from cellwright.notebook.dependencies.reading import PYTHON, names_of  # noqa: PLC0415 - no start waits for it
+
         if not (len(source) <= AT_ONCE_CHARACTERS and language in PYTHON and is_plain_python(source)):
             return None
         names = names_of(source, language)
@@ -66,6 +66,8 @@ class NamesOfCells:
         return names
 
     async def _read_batch(self, language: str, batch: list[str], caller: str) -> list[CellNames]:
+        from cellwright.notebook.dependencies import jobs  # noqa: PLC0415 - as above
+
         size = max(SMALL, sum(map(len, batch)))
         try:
             answer = await self._pool.run(
