@@ -149,6 +149,7 @@ def skill(workspace: Workspace) -> str:
             "- Look before you read, read before you write: an outline costs a tenth of the cells.",
             "- Name cells by id or index; both mean what you were last shown. On CONFLICT look at the diff and keep what the person wrote.",
             "- A new notebook: `create_nb` with its first cells, then `execute_nb_cells` with `cells: all`; `keep_going` runs past errors.",
+            "- Outputs may be stale: the outline says which; `execute_nb_cells` with `cells: stale` runs what has to be run.",
             "- Done with a notebook for good? `shutdown_nb_kernel`: a kernel keeps its memory until somebody ends it.",
             "- A cell that raised is `isError: true`, whatever else the result says. Do not report success then.",
             "- Long runs: the result says `running` and has an `execution_id`. `get_execution` for the rest; do not run it twice.",

@@ -109,15 +109,20 @@ class CellStates:
         try:
             asked = session or await asked_session(connected, path)
             if asked.denied:
-                return KernelSeen(note=f"what ran is not shown: {asked.denied}")
+                return _not_shown(states, asked.denied)
             if asked.session is None or asked.session.kernel is None:
                 return KernelSeen(none=True)
             return await _runs_in(connected, asked.session.kernel)
         except Forbidden as denied:
-            return KernelSeen(note=f"what ran is not shown: {denied.message}")
+            return _not_shown(states, denied.message)
         except (CellwrightError, TimeoutError) as error:
             log.info("kernel_not_asked_what_ran path=%s error=%s", path, error)
             return KernelSeen(note="the kernel did not say what ran in it")
+
+
+def _not_shown(states: StatesOfNotebook, denied: str) -> KernelSeen:
+    """The kernel for a caller who may not ask: what others found out stays, because the states are those of the notebook."""
+    return states.kernel if states.kernel.runs is not None else KernelSeen(note=f"what ran is not shown: {denied}")
 
 
 async def _runs_in(connected: Connected, kernel: KernelInfo) -> KernelSeen:

@@ -114,7 +114,7 @@ class StatesOfNotebook:
         """Whether nothing has changed since the last update."""
         changes = self._changes
         quiet = not (self.is_late or changes.cells or changes.order or changes.every)
-        return quiet and kernel is self._kernel and not self._has_run(kernel)
+        return quiet and kernel == self._kernel and not self._has_run(kernel)
 
     async def update(self, view: LiveNotebook, kernel: KernelSeen, caller: str) -> None:
         """Take over what the notebook and its kernel are like now."""
