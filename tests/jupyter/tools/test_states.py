@@ -185,3 +185,31 @@ async def test_what_is_no_code_does_nothing_and_what_may_do_anything_leaves_the_
     assert await states_of(notebooks, path) == ["fresh"] * 5, "it is again what ran"
     await run(notebooks, path, ranges=[Range(2)])
     assert await states_of(notebooks, path) == ["fresh", "fresh", "unknown", "unknown", "fresh"]
+
+
+@requirement("stale:need")
+async def test_after_what_is_stale_was_run_nothing_is(
+    notebooks: LiveNotebooks, jupyter_server: JupyterServer, folder: str
+) -> None:
+    path = f"{folder}/n.ipynb"
+    sources = [
+        "import math\nrow = {}",
+        "rate = 2",
+        "row['a'] = rate",
+        "row['b'] = row['a'] + 1",
+        "print(row)",
+        "math.pi",
+    ]
+    write_notebook(jupyter_server.root, path, sources)
+    await run(notebooks, path, cells="all")
+    await edit_nb_cell(notebooks, CALL, path, "rate = 2", "rate = 5", 1)
+    assert await states_of(notebooks, path) == ["fresh", "edited", "stale", "stale", "stale", "fresh"]
+    ran = await run(notebooks, path, cells="stale")
+    assert [cell["id"] for cell in ran["execution_results"]] == ["c0", "c1", "c2", "c3", "c4"]
+    assert ran["execution_results"][-1]["outputs"][0]["text"] == "{'a': 5, 'b': 6}\n"
+    assert "stale" not in ran
+    assert await states_of(notebooks, path) == ["fresh"] * 6
+    await run(notebooks, path, ranges=[Range(2)])
+    ran = await run(notebooks, path, needed_for=3)
+    assert [cell["id"] for cell in ran["execution_results"]] == ["c0", "c2", "c3"]
+    assert await states_of(notebooks, path) == [*["fresh"] * 4, "stale", "fresh"]

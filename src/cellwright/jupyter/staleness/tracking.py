@@ -144,9 +144,21 @@ class StatesOfNotebook:
         """The states of all code cells, as they were judged last."""
         return self._judged
 
-    def is_due(self, view: LiveNotebook, index: int) -> bool:
-        """Whether a code cell has to be run for its output to be what a run from top to bottom gives."""
-        return self.state_of(view.head(index), key_at(view, index)).state not in (State.FRESH, State.RUNNING)
+    def due(self, view: LiveNotebook) -> set[str]:
+        """The cells that have to be run for all to be what a run from top to bottom gives."""
+        return self._states.due(self._not_fresh(view), with_dependents=True)
+
+    def due_for(self, view: LiveNotebook, key: str) -> set[str]:
+        """The cells that have to be run for one to be fresh, and that cell."""
+        if key not in self._texts:
+            return {key}
+        needed = self._states.graph.needed(key) & self._not_fresh(view)
+        return self._states.due({key, *needed}, with_dependents=False)
+
+    def _not_fresh(self, view: LiveNotebook) -> set[str]:
+        heads = code_heads(view).items()
+        due = {key for key, head in heads if self.state_of(head, key).state not in (State.FRESH, State.RUNNING)}
+        return due & self._texts.keys()
 
     def note_of(self, key: str) -> str:
         """Why the state of a cell is lost or unknown."""
@@ -162,10 +174,6 @@ class StatesOfNotebook:
     def counts(self) -> Mapping[State, int]:
         """How many cells are in each state."""
         return {state: len(self._states.cells_in(state)) for state in State}
-
-    def needed_for(self, key: str) -> set[str]:
-        """The cells on which this one depends."""
-        return self._states.graph.needed(key) if key in self._texts else set()
 
     def certain_dependents(self, key: str) -> set[str]:
         """The cells that certainly use what this one defines, over however many cells."""

@@ -144,11 +144,11 @@ def _indexes_by_need(
         )
     code = _code_among(view, range(view.cell_count))
     if needed_for is None:
-        return [index for index in code if states.is_due(view, index)]
-    (cell,) = sight.cells(view, [one_cell(needed_for)])
-    needed = states.needed_for(key_at(view, cell.index))
-    above = [index for index in code if key_at(view, index) in needed and states.is_due(view, index)]
-    return [*above, *_code_among(view, [cell.index])]
+        due = states.due(view)
+    else:
+        (cell,) = sight.cells(view, [one_cell(needed_for)])
+        due = states.due_for(view, key_at(view, cell.index))
+    return [index for index in code if key_at(view, index) in due]
 
 
 def _code_among(view: LiveNotebook, indexes: Sequence[int]) -> list[int]:

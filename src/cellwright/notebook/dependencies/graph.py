@@ -1,7 +1,7 @@
 """Which cell of a notebook depends on which, when all run from top to bottom. Kept as cells come, go, move and change."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import chain
@@ -51,6 +51,10 @@ class CellGraph:
 
     def names(self, key: str) -> CellNames:
         return self._names[key]
+
+    def readers(self, key: str) -> Collection[str]:
+        """The cells that depend on a cell directly."""
+        return self._dependents.get(key, ())
 
     def dependents(self, keys: Iterable[str]) -> set[str]:
         """These cells, and all that depend on them, over however many cells."""

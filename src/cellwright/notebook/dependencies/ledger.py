@@ -44,7 +44,7 @@ class RunLedger:
         self._sources[number] = source
         self._names[number] = names
         effects = effects_of(names, self)
-        self._readings[number] = {name: runs for name in effects.uses if (runs := self._origin(name))}
+        self._readings[number] = {name: runs for name in effects.uses if (runs := self.origin(name))}
         for name in effects.defines | effects.changes:
             self._written[name] = _Written((number,), settled=True)
         for name in effects.perhaps - effects.defines - effects.changes:
@@ -94,7 +94,8 @@ class RunLedger:
         known = bisect_left(self._numbers, last) - bisect_left(self._numbers, first)
         return known == max(0, last - first)
 
-    def _origin(self, name: str) -> Sequence[int]:
+    def origin(self, name: str) -> Sequence[int]:
+        """The runs from which a name has its value now."""
         written = self._written.get(name, UNWRITTEN)
         runs = tuple(run for run in written.runs if run > self._dark)
         if written.settled and runs == written.runs:

@@ -175,6 +175,47 @@ class NotebookStates:
             self._missing = None
         return not self._waiting
 
+    def due(self, cells: Iterable[str], *, with_dependents: bool) -> set[str]:
+        """The cells that have to be run for these to be fresh afterwards: also those whose values were changed or replaced since.
+
+        With `with_dependents` also the cells that become stale by that, so that nothing is stale afterwards.
+        """
+        due = set(cells)
+        pending = list(due)
+        while pending:
+            for name, sources in self.graph.link(pending.pop()).sources.items():
+                if due.issuperset(sources) or self._is_as_above(name, sources):
+                    continue
+                more = self._with_dependents(sources) if with_dependents else set(sources)
+                pending += more - due
+                due |= more
+        return due
+
+    def _with_dependents(self, cells: Iterable[str]) -> set[str]:
+        """These cells, and those that are stale once they have run again."""
+        reached: set[str] = set()
+        pending = list(cells)
+        while pending:
+            cell = pending.pop()
+            if cell not in reached:
+                reached.add(cell)
+                imports = self.graph.names(cell).imports
+                pending += [
+                    reader
+                    for reader in self.graph.readers(cell)
+                    if (link := self.graph.link(reader)).dark
+                    or any(cell in sources and name not in imports for name, sources in link.sources.items())
+                ]
+        return reached
+
+    def _is_as_above(self, name: str, sources: Sequence[str]) -> bool:
+        """Whether a name has the value in the kernel now that it has after these cells."""
+        now = tuple(self.ledger.origin(name))
+        return self._is_same_import(name, sources, now) or now == self._numbers(sources)
+
+    def _numbers(self, cells: Iterable[str]) -> Sequence[int]:
+        return tuple(number for cell in cells if (number := self.run_of(cell).number))
+
     def missing(self) -> Sequence[Missing]:
         """Names that are used but defined nowhere above, each once."""
         if self._missing is None:
@@ -232,7 +273,7 @@ class NotebookStates:
             doubt = doubt or judged
         if doubt is not None:
             return doubt
-        expected = tuple(number for cell in cells if (number := self.run_of(cell).number))
+        expected = self._numbers(cells)
         if read == expected:
             return None
         doubtful = self.graph.link(cells[-1]).dark or any(map(self.ledger.is_dark, read))
