@@ -19,6 +19,7 @@ class RunEnd(StrEnum):
     RUNNING = "running"
     OK = "ok"
     ERROR = "error"
+    INTERRUPTED = "interrupted"
     UNKNOWN = "unknown"
     """It ran before we listened."""
 
@@ -49,6 +50,9 @@ class KernelRuns:
         """Another one whenever something ran, ended, or was forgotten."""
         self.life = 0
         """Another one whenever the kernel is new."""
+        self.rewritten = 0
+        """Another one whenever a number turns out to be that of another run: what runs without a number is announced with the next one."""
+        self._is_gap = False
         self._runs: OrderedDict[int, RanCode] = OrderedDict()
         self._under_way: OrderedDict[str, int] = OrderedDict()
         self._characters = 0
@@ -68,13 +72,15 @@ class KernelRuns:
         self._runs.clear()
         self._under_way.clear()
         self._characters = 0
-        self.whole = True
+        # A life that began while we did not listen has more runs than we know.
+        self.whole = not self._is_gap
         self.version += 1
         self.life += 1
 
     def note_gap(self) -> None:
         """Messages may have been missed."""
         self.whole = False
+        self._is_gap = True
         self._under_way.clear()
         for number, run in self._runs.items():
             if run.ended is RunEnd.RUNNING:
@@ -92,7 +98,8 @@ class KernelRuns:
                 if len(self._under_way) > UNDER_WAY:
                     self._under_way.popitem(last=False)
         elif message.type == "error":
-            self._end(message.parent_id, RunEnd.ERROR)
+            interrupted = message.content.get("ename") == "KeyboardInterrupt"
+            self._end(message.parent_id, RunEnd.INTERRUPTED if interrupted else RunEnd.ERROR)
         elif message.type == "status" and message.content.get("execution_state") == "idle":
             self._end(message.parent_id, RunEnd.OK)
             self._under_way.pop(message.parent_id, None)
@@ -108,11 +115,12 @@ class KernelRuns:
                     self._note(RanCode(number, source, RunEnd.UNKNOWN, None))
                 case _:
                     pass
-        self.whole = True
+        self.whole, self._is_gap = True, False
         return True
 
     def _note(self, run: RanCode) -> None:
         before = self._runs.pop(run.number, None)
+        self.rewritten += before is not None and before.source != run.source
         self._characters += len(run.source) - (len(before.source) if before else 0)
         self._runs[run.number] = run
         self.version += 1

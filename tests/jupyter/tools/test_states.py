@@ -1,5 +1,6 @@
 """Which cells are fresh, and why the others are not: with real kernels, over both adapters, people among those who run and edit."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from typing import Any
@@ -213,3 +214,42 @@ async def test_after_what_is_stale_was_run_nothing_is(
     ran = await run(notebooks, path, needed_for=3)
     assert [cell["id"] for cell in ran["execution_results"]] == ["c0", "c2", "c3"]
     assert await states_of(notebooks, path) == [*["fresh"] * 4, "stale", "fresh"]
+
+
+@requirement("stale:people", "stale:states")
+async def test_a_kernel_that_a_person_ended_or_replaced_is_noticed(
+    notebooks: LiveNotebooks, jupyter_server: JupyterServer, folder: str
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a = 1", "a"])
+    await run(notebooks, path, cells="all")
+    assert await states_of(notebooks, path) == ["fresh"] * 2
+    jupyter = (await notebooks.connected(CALL)).found.jupyter
+    session = await jupyter.kernels.session_of(NotebookPath(path))
+    assert session is not None
+    assert session.kernel is not None
+    await jupyter.kernels.shut_down(session.kernel.id)
+    # Nothing in the notebook says so, and nobody tells us: Jupyter is asked again after a moment.
+    async with asyncio.timeout(30):
+        while await states_of(notebooks, path) != ["lost"] * 2:  # noqa: ASYNC110 - it is somebody else's doing
+            await asyncio.sleep(0.2)
+    ran = await run(notebooks, path, cells="stale")
+    assert [cell["id"] for cell in ran["execution_results"]] == ["c0", "c1"]
+
+
+@requirement("stale:states")
+async def test_what_was_interrupted_and_what_ran_without_a_number(
+    notebooks: LiveNotebooks, jupyter_server: JupyterServer, folder: str
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a = 1", "b = a", "print(b)", "raise KeyboardInterrupt"])
+    kernel = (await notebooks.queue(CALL, await notebooks.session(CALL, NotebookPath(path)))).kernel
+    for index in range(3):
+        await run(notebooks, path, ranges=[Range(index)])
+        # As extensions ask for variables: announced under the number that the next cell gets.
+        await kernel.execute("'a look'", store_history=False)
+        await states_of(notebooks, path)
+    assert await states_of(notebooks, path) == [*["fresh"] * 3, "not run"]
+    await run(notebooks, path, ranges=[Range(3)])
+    assert (await states_of(notebooks, path))[3] == "unknown"
+    assert (await reasons_of(notebooks, path))[3] == "it was interrupted"

@@ -60,7 +60,7 @@ def read(source: str, language: str = "python") -> CellNames:
         ("match a:\n    case [x, Point(z=0)]:\n        y = 1\n    case _:\n        y = 2", "y", "x", "Point a"),
         ("if (x := f()):\n    y = x", "x", "y", "f"),
         ("a and (x := 1)", "", "x", "a"),
-        ("del x", "x", "", ""),
+        ("del x", "x", "", "x"),
         ("x, (y, *z) = a", "x y z", "", "a"),
         ("x = y = a", "x y", "", "a"),
         ("x: T = a\nz: S", "x", "", "S T a"),

@@ -14,8 +14,11 @@ MOST_CHARACTERS = 16_000_000
 """Of sources whose names are remembered."""
 CELL_CHARACTERS = 200
 """What a cell counts beside its text."""
-AT_ONCE_CHARACTERS = 4_000
-"""Of a cell that is read here, if it is Python without what only IPython knows; others are read in a worker process."""
+AT_ONCE_CHARACTERS = 1_200
+AT_ONCE_LINES = 25
+AT_ONCE_FINALS = 3
+"""Of a cell that is read here, if it is Python without what only IPython knows; others are read in a worker process. What a text costs may
+grow faster than its length."""
 SLICE = 20
 BATCH_CHARACTERS = 50_000
 BATCH_CELLS = 200
@@ -41,7 +44,7 @@ class NamesOfCells:
             return names
         from cellwright.notebook.dependencies.reading import PYTHON, names_of  # noqa: PLC0415 - no start waits for it
 
-        if not (len(source) <= AT_ONCE_CHARACTERS and language in PYTHON and is_plain_python(source)):
+        if language not in PYTHON or not is_small(source) or not is_plain_python(source):
             return None
         names = names_of(source, language)
         self._keep(language, source, names)
@@ -86,6 +89,16 @@ class NamesOfCells:
         while self._characters > MOST_CHARACTERS:
             (_, oldest), _ = self._known.popitem(last=False)
             self._characters -= len(oldest) + CELL_CHARACTERS
+
+
+def is_small(source: str) -> bool:
+    """Whether a cell is read in no time, whatever it is."""
+    finals = source.count("finally")
+    return (
+        len(source) <= AT_ONCE_CHARACTERS
+        and source.count("\n") + source.count(";") < AT_ONCE_LINES
+        and finals < AT_ONCE_FINALS
+    )
 
 
 def is_plain_python(source: str) -> bool:

@@ -25,12 +25,13 @@ ALIKE = 0.6
 TRIES = 5
 TRUST_SECONDS = 30.0
 """For how long it is believed that a notebook has no kernel, as long as nothing in it says that one runs."""
-AGAIN_SECONDS = 3.0
-"""After how long a kernel is asked again that did not answer."""
+AGAIN_SECONDS = 2.0
+"""After how long Jupyter is asked again for the kernel of a notebook that has one."""
 NO_KERNEL = "it has no kernel now: the variables of its run are gone"
 OTHER_LIFE = "it ran before the kernel was started anew"
 UNHEARD = "it ran before anybody listened, and the kernel has not told of it yet"
 NO_NAME = "\0"
+WITH_HASH_COMMENTS = frozenset(("python", "python3", "ipython", "r", "julia", "bash", "ruby", "perl"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ class KernelSeen:
         """Whether Jupyter has to be asked again, so many seconds after it was asked."""
         if self.connection is None or self.runs is None:
             return age > (TRUST_SECONDS if self.none else AGAIN_SECONDS)
-        return not self.connection.answers or (not self.runs.whole and age > AGAIN_SECONDS)
+        # Nobody tells us when a person shuts a kernel down, or gives the notebook another one.
+        return not self.connection.answers or age > AGAIN_SECONDS
 
 
 @dataclass(slots=True)
@@ -82,6 +84,7 @@ class StatesOfNotebook:
         self._runs_version = -1
         self._fed = 0
         self._life = -1
+        self._rewritten = 0
         self._confirmed: dict[str, int] = {}
         """Cells that certainly ran in this life of the kernel, with the number of the run."""
         self._judged: Mapping[str, CellState] = {}
@@ -250,16 +253,19 @@ class StatesOfNotebook:
         if runs is None:
             if before != kernel:
                 self._begin_life(-1)
+                self._confirmed.clear()
                 self._note_runs(code_heads(view))
             return
         if before.runs is runs and runs.version == self._runs_version:
             return
         self._runs_version = runs.version
         history = runs.latest()
-        is_new_life = before.runs is not runs or self._life != runs.life
+        if before.runs is not runs or self._life != runs.life:
+            self._confirmed.clear()
+        is_new = before.runs is not runs or (self._life, self._rewritten) != (runs.life, runs.rewritten)
         # What ran before we listened comes late, and belongs before what we know already.
-        if is_new_life or sum(run.number <= self._states.ledger.last for run in history) != self._fed:
-            self._begin_life(runs.life)
+        if is_new or sum(run.number <= self._states.ledger.last for run in history) != self._fed:
+            self._begin_life(runs.life, runs.rewritten)
         for begin in range(self._fed, len(history), SLICE):
             news = history[begin : begin + SLICE]
             names = await self._names.read(self._language, [run.source for run in news], caller)
@@ -272,10 +278,9 @@ class StatesOfNotebook:
         self._fed = len(history)
         self._note_runs(code_heads(view))
 
-    def _begin_life(self, life: int) -> None:
+    def _begin_life(self, life: int, rewritten: int = 0) -> None:
         self._states.begin_life()
-        self._life, self._fed = life, 0
-        self._confirmed.clear()
+        self._life, self._rewritten, self._fed = life, rewritten, 0
 
     def _note_runs(self, heads: Mapping[str, CellHead]) -> None:
         runs = self._kernel.runs
@@ -291,7 +296,7 @@ class StatesOfNotebook:
         if head.running:
             return LastRun(State.RUNNING)
         if number is None:
-            return LastRun(State.NOT_RUN if has_code(head.source) else State.FRESH)
+            return LastRun(State.NOT_RUN if has_code(head.source, self._language) else State.FRESH)
         if runs is None:
             none = self._kernel.none
             return LastRun(State.LOST, note=NO_KERNEL) if none else LastRun(State.UNKNOWN, note=self._kernel.note)
@@ -306,6 +311,8 @@ class StatesOfNotebook:
             if run.ended is RunEnd.RUNNING:
                 return LastRun(State.RUNNING)
             self._confirmed[key] = run.number
+            if run.ended is RunEnd.INTERRUPTED:
+                return LastRun(State.UNKNOWN, note="it was interrupted")
             return LastRun(State.FRESH, run.number, failed=run.ended is RunEnd.ERROR or head.failed)
         if self._confirmed.get(key) == run.number or alike(run.source, head.source):
             return LastRun(State.EDITED)
@@ -319,7 +326,9 @@ TOLD = frozenset((State.STALE, State.UNKNOWN))
 def code_heads(view: LiveNotebook) -> dict[str, CellHead]:
     """The code cells by their keys: their ids, or their places where an id is not one cell's alone."""
     return {
-        head.id if head.id and head.id not in view.duplicate_ids else f"{NO_NAME}{index}": head
+        head.id
+        if head.id and not head.id.startswith(NO_NAME) and head.id not in view.duplicate_ids
+        else f"{NO_NAME}{index}": head
         for index, head in enumerate(view.heads())
         if head.cell_type == Kind.CODE
     }
@@ -327,7 +336,7 @@ def code_heads(view: LiveNotebook) -> dict[str, CellHead]:
 
 def changed_heads(view: LiveNotebook, cells: Collection[str]) -> dict[str, CellHead]:
     """The code cells among these, by their keys."""
-    if not all(view.has(cell_id) for cell_id in cells):
+    if not all(view.has(cell_id) and not cell_id.startswith(NO_NAME) for cell_id in cells):
         # Cells without an id of their own go by their places.
         return code_heads(view)
     heads = {cell_id: view.head(view.index_of(cell_id)) for cell_id in cells}
@@ -337,7 +346,7 @@ def changed_heads(view: LiveNotebook, cells: Collection[str]) -> dict[str, CellH
 def key_at(view: LiveNotebook, index: int) -> str:
     """The key of the cell at an index."""
     cell_id = view.id_at(index)
-    return cell_id if cell_id and view.has(cell_id) else f"{NO_NAME}{index}"
+    return cell_id if view.has(cell_id) and not cell_id.startswith(NO_NAME) else f"{NO_NAME}{index}"
 
 
 def index_of(view: LiveNotebook, key: str) -> int | None:
@@ -358,9 +367,10 @@ def language_of(view: LiveNotebook) -> str:
     return "python"
 
 
-def has_code(source: str) -> bool:
+def has_code(source: str, language: str) -> bool:
     """Whether there is anything to run in a cell: no comments alone."""
-    return any(line.strip() and not line.lstrip().startswith("#") for line in source.splitlines())
+    comment = "#" if language in WITH_HASH_COMMENTS else "\n"
+    return any(line.strip() and not line.lstrip().startswith(comment) for line in source.splitlines())
 
 
 def alike(first: str, second: str) -> bool:

@@ -18,6 +18,7 @@ from cellwright.jupyter.kernels.executions import ExecutionView
 from cellwright.jupyter.notebooks.meaning import CallersSight
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.service import LiveNotebooks, wait_seconds
+from cellwright.jupyter.staleness.service import asked_session
 from cellwright.jupyter.staleness.tracking import StatesOfNotebook, key_at
 from cellwright.jupyter.staleness.words import StaleNews
 from cellwright.jupyter.tools.common import (
@@ -78,7 +79,7 @@ async def execute_nb_cells(
     by_need = cells == "stale" or needed_for is not None
     async with notebooks.open(call, notebook_path) as document:
         looks = by_need or keep_going
-        states = await notebooks.states.look(call, await notebooks.connected(call), document) if looks else None
+        states = await _states_now(notebooks, call, document) if looks else None
         if by_need and states is not None:
             code = _indexes_by_need(document.view, sight, states, ranges, cells, needed_for)
         else:
@@ -123,6 +124,13 @@ def _requested_indexes(
             hint='ranges: [{"id": "…"}] names it',
         )
     return list(range(indexes[0]) if cells == "above" else range(indexes[0], view.cell_count))
+
+
+async def _states_now(notebooks: LiveNotebooks, call: Call, document: OpenDocument[LiveNotebook]) -> StatesOfNotebook:
+    """The states of the cells, with the kernel that the notebook has at this moment."""
+    connected = await notebooks.connected(call)
+    session = await asked_session(connected, NotebookPath(document.path.text))
+    return await notebooks.states.look(call, connected, document, session)
 
 
 def _indexes_by_need(

@@ -9,6 +9,8 @@ from itertools import chain
 from cellwright.notebook.dependencies.linking import GIVEN, Effects, Link, effects_of, linked_names, links_of
 from cellwright.notebook.dependencies.model import NONE, NOTHING, CellNames
 
+MOST_CHAINED = 200
+"""Of cells one after the other that may bind a name, the last so many count."""
 MOST_LOOKED_BACK = 50
 """Of the cells that may have bound a name, or let it share an object, the last so many are looked at."""
 
@@ -73,8 +75,11 @@ class CellGraph:
         pending = [key]
         while pending:
             writer = pending.pop()
-            for reader in () if self._links[writer].dark else self._dependents.get(writer, ()):
-                if reader not in reached and not self._links[reader].dark:
+            certain = NONE if self._links[writer].dark else self._links[writer].effects.defines
+            for reader in self._dependents.get(writer, ()) if certain else ():
+                sources = self._links[reader].sources
+                uses = any(sources[name][-1] == writer for name in certain & sources.keys() if not name.startswith("<"))
+                if reader not in reached and uses:
                     reached.add(reader)
                     pending.append(reader)
         return reached - {key}
@@ -198,7 +203,7 @@ class CellGraph:
             if self.position[writer] <= lowest:
                 break
             above.append(writer)
-            if self._settles(writer, name):
+            if self._settles(writer, name) or len(above) == MOST_CHAINED:
                 return above[::-1]
         if dark is not None and (name not in GIVEN or above):
             above.append(dark)

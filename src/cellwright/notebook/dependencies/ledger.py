@@ -17,6 +17,8 @@ class _Written:
 
 
 UNWRITTEN = _Written()
+MOST_CHAINED = 200
+"""Of runs one after the other that may have bound a name, the last so many count."""
 MOST_BINDERS = 20
 """Of runs that may have bound a name, those that are remembered for what the name stands for."""
 
@@ -49,9 +51,8 @@ class RunLedger:
             self._written[name] = _Written((number,), settled=True)
         for name in effects.perhaps - effects.defines - effects.changes:
             before = self._written.get(name, UNWRITTEN)
-            # What ran again counts once.
-            earlier = tuple(run for run in before.runs if self._sources[run] != source)
-            self._written[name] = _Written((*earlier, number), before.settled and before.runs[:1] == earlier[:1])
+            runs = self.without_repeats((*before.runs, number))[-MOST_CHAINED:]
+            self._written[name] = _Written(runs, before.settled and before.runs[:1] == runs[:1])
         for name in names.defines:
             self._binders[name] = (names,)
         for name in names.perhaps:
@@ -81,9 +82,18 @@ class RunLedger:
         """The names of a run."""
         return self._names[number]
 
+    def source(self, number: int) -> str | None:
+        """The text of a run; None if it is not known."""
+        return self._sources.get(number)
+
     def is_dark(self, number: int) -> bool:
         """Whether a run may have read and written any name."""
         return number in self._all_dark
+
+    def without_repeats(self, runs: Sequence[int]) -> tuple[int, ...]:
+        """The runs without those that did the same as a later one: the same text, with the same from the same runs."""
+        last = {(self._sources.get(run, run), frozenset(self._readings.get(run, {}).items())): run for run in runs}
+        return tuple(sorted(last.values()))
 
     def between(self, first: int, last: int) -> Sequence[int]:
         """The numbers of known runs from the first up to the last, without the last."""

@@ -96,6 +96,8 @@ class CellNames:
     gives the name). Changing it changes the other, and what else may lie in the same place; a deep change of the other changes it."""
     imports: Links = field(default_factory=_no_links)
     """For a name that is surely bound by an import and not changed afterwards: what it stands for. Another run gives the same."""
+    settings: bool = False
+    """Whether the cell only imports, and sets literal options of what it imports: another run of it leaves everything as it is."""
     code: Links = field(default_factory=_no_links)
     """For a name that is bound: the names its value was made with, whose code it may hold (an instance its class, a partial
     function its function). Using it may do what those of them do later that `makes` something. Names such as `<random>` stand for

@@ -214,7 +214,8 @@ class NotebookStates:
         return self._is_same_import(name, sources, now) or now == self._numbers(sources)
 
     def _numbers(self, cells: Iterable[str]) -> Sequence[int]:
-        return tuple(number for cell in cells if (number := self.run_of(cell).number))
+        """The runs of cells that write a name one after the other."""
+        return self.ledger.without_repeats([number for cell in cells if (number := self.run_of(cell).number)])
 
     def missing(self) -> Sequence[Missing]:
         """Names that are used but defined nowhere above, each once."""
@@ -284,8 +285,15 @@ class NotebookStates:
         """Whether the name was, and is, imported from one place: however often that runs, and whatever else its cell does."""
         if len(cells) != 1 or len(read) != 1:
             return False
-        imported = self.graph.names(cells[0]).imports.get(name)
-        return imported is not None and self.ledger.names(read[0]).imports.get(name) == imported
+        now, then = self.graph.names(cells[0]), self.ledger.names(read[0])
+        if now.settings and self.run_of(cells[0]).state is State.FRESH and self._ran_as(cells[0], read[0]):
+            return True
+        imported = now.imports.get(name)
+        return imported is not None and then.imports.get(name) == imported
+
+    def _ran_as(self, cell: str, number: int) -> bool:
+        """Whether the text of a cell that ran is also that of another run."""
+        return self.ledger.source(self.run_of(cell).number) == self.ledger.source(number)
 
     def _judged_by_cell(self, run: LastRun, name: str, source: str) -> CellState | None:
         """The same as far as one of the cells tells that the name comes from."""
@@ -349,7 +357,13 @@ class NotebookStates:
     def _judged_by_missing(self, key: str, run: LastRun) -> CellState | None:
         """The state by names that no cell above writes: what wrote them would not have run before the cell."""
         link = self.graph.link(key)
-        for name in sorted(link.effects.uses - link.sources.keys()):
+        unwritten = sorted(link.effects.uses - link.sources.keys())
+        if not self.ledger.is_whole(1, run.number) and any(
+            not self.ledger.read_from(run.number, name) and name not in GIVEN and not name.startswith("<")
+            for name in unwritten
+        ):
+            return CellState(State.UNKNOWN, Reason(Why.UNHEARD))
+        for name in unwritten:
             read = self.ledger.read_from(run.number, name)
             if read:
                 cell = self._by_number.get(read[-1])

@@ -20,6 +20,35 @@ def kept_imports(body: Sequence[ast.stmt], bound: Iterable[str], modules: Mappin
     }
 
 
+def is_settings(body: Sequence[ast.stmt], modules: Mapping[str, str]) -> bool:
+    """Whether all that stands there imports, or sets literal options of what is imported."""
+    imports = any(isinstance(statement, ast.Import | ast.ImportFrom) for statement in body)
+    return imports and all(_sets_options(statement, modules) for statement in body)
+
+
+def _sets_options(statement: ast.stmt, modules: Mapping[str, str]) -> bool:
+    match statement:
+        case ast.Import() | ast.ImportFrom():
+            return True
+        case ast.Expr(value=ast.Constant()):
+            return True
+        case ast.Expr(value=ast.Call(func=function, args=args, keywords=keywords)):
+            values = [*args, *(keyword.value for keyword in keywords)]
+            return root_of(function)[0] in modules and all(map(_is_literal, values))
+        case ast.Assign(targets=[ast.Attribute() | ast.Subscript() as target], value=value):
+            return root_of(target)[0] in modules and _is_literal(value)
+        case _:
+            return False
+
+
+def _is_literal(node: ast.expr) -> bool:
+    try:
+        ast.literal_eval(node)
+    except (ValueError, TypeError, RecursionError, MemoryError):
+        return False
+    return True
+
+
 def _roots(body: Sequence[ast.stmt]) -> Iterator[str]:
     """The variables to which something is told: by calls whose value is thrown away, and by assignments to parts of them."""
     for node in (inner for statement in body for inner in ast.walk(statement)):

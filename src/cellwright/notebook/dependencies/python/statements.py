@@ -11,7 +11,7 @@ from cellwright.notebook.dependencies.bindings import Shares, either, joined
 from cellwright.notebook.dependencies.model import CellNames, Later, Links, Names
 from cellwright.notebook.dependencies.python import effects, ipython
 from cellwright.notebook.dependencies.python.definitions import Definitions
-from cellwright.notebook.dependencies.python.imports import kept_imports
+from cellwright.notebook.dependencies.python.imports import is_settings, kept_imports
 from cellwright.notebook.dependencies.python.ipython import Magic
 from cellwright.notebook.dependencies.python.sharing import shares
 
@@ -37,7 +37,9 @@ def names_in_python(source: str) -> CellNames:
     walk = Walk()
     walk.cell(body, shown=not _ends_with_semicolon(text))
     names = walk.names()
-    return replace(names, imports=kept_imports(body, names.defines, walk.now.modules, names.changes))
+    modules = walk.now.modules
+    imports = kept_imports(body, names.defines, modules, names.changes)
+    return replace(names, imports=imports, settings=is_settings(body, modules))
 
 
 class Walk(Definitions):
@@ -242,6 +244,7 @@ class Walk(Definitions):
         for target in targets:
             match target:
                 case ast.Name(id=name):
+                    self.read(name)
                     self.bind(name)
                 case ast.Attribute() | ast.Subscript():
                     self.set_part(target)
