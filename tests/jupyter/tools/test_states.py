@@ -253,3 +253,20 @@ async def test_what_was_interrupted_and_what_ran_without_a_number(
     await run(notebooks, path, ranges=[Range(3)])
     assert (await states_of(notebooks, path))[3] == "unknown"
     assert (await reasons_of(notebooks, path))[3] == "it was interrupted"
+
+
+@requirement("stale:states")
+async def test_numbers_of_an_older_kernel_mean_nothing(
+    notebooks: LiveNotebooks, jupyter_server: JupyterServer, folder: str
+) -> None:
+    path = f"{folder}/n.ipynb"
+    write_notebook(jupyter_server.root, path, ["a = 1", "print(a)", "x = 1", "print(a)"])
+    await run(notebooks, path, cells="all")
+    assert await states_of(notebooks, path) == ["fresh"] * 4
+    await restart_nb_kernel(notebooks, CALL, path, exec=False)
+    await edit_nb_cell(notebooks, CALL, path, "a = 1", "a = 5", 0)
+    await run(notebooks, path, ranges=[Range(0), Range(3)])
+    # The second cell shows [2], and what ran as [2] in this kernel has its very text.
+    assert await states_of(notebooks, path) == ["fresh", "lost", "lost", "fresh"]
+    await run(notebooks, path, cells="stale")
+    assert await states_of(notebooks, path) == ["fresh"] * 4

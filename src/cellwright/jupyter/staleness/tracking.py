@@ -87,6 +87,10 @@ class StatesOfNotebook:
         self._rewritten = 0
         self._confirmed: dict[str, int] = {}
         """Cells that certainly ran in this life of the kernel, with the number of the run."""
+        self._of_old_life: set[str] = set()
+        """Cells that showed a run when the kernel began anew, and have shown no other since: their numbers mean nothing now."""
+        self._touched: set[str] = set()
+        """Cells that changed since the runs were last looked at."""
         self._judged: Mapping[str, CellState] = {}
         self._told: dict[str, State] = {}
         self._counts: dict[str, int | None] = {}
@@ -215,6 +219,12 @@ class StatesOfNotebook:
             for key, head in heads.items()
             if changes.every or self._texts.get(key) != head.source or (anew and key in changes.cells)
         }
+        for key in changes.cells & heads.keys():
+            head = heads[key]
+            if self._texts.get(key) == head.source or self._counts.get(key) != head.execution_count:
+                # Not only its text: it was run again, or cleared.
+                self._of_old_life.discard(key)
+                self._touched.add(key)
         self._changes.cells, self._changes.order, self._changes.every = set(), False, False
         names = await self._names.read(self._language, [head.source for head in changed.values()], caller)
         await self._arrange(order, {key: names[head.source] for key, head in changed.items()})
@@ -223,6 +233,7 @@ class StatesOfNotebook:
                 del self._texts[key]
                 self._confirmed.pop(key, None)
                 self._counts.pop(key, None)
+                self._of_old_life.discard(key)
         self._texts |= {key: head.source for key, head in changed.items()}
         self._broken -= changed.keys()
         self._broken |= {key for key, head in changed.items() if names[head.source].broken}
@@ -262,6 +273,10 @@ class StatesOfNotebook:
         history = runs.latest()
         if before.runs is not runs or self._life != runs.life:
             self._confirmed.clear()
+            if _is_certainly_new(before, kernel, self._life):
+                shown = {key for key, number in self._counts.items() if number is not None}
+                self._of_old_life |= shown - self._touched
+        self._touched.clear()
         is_new = before.runs is not runs or (self._life, self._rewritten) != (runs.life, runs.rewritten)
         # What ran before we listened comes late, and belongs before what we know already.
         if is_new or sum(run.number <= self._states.ledger.last for run in history) != self._fed:
@@ -301,6 +316,8 @@ class StatesOfNotebook:
             none = self._kernel.none
             return LastRun(State.LOST, note=NO_KERNEL) if none else LastRun(State.UNKNOWN, note=self._kernel.note)
         run = runs.get(number)
+        if key in self._of_old_life:
+            return LastRun(State.LOST, note=OTHER_LIFE)
         if run is None:
             return LastRun(State.LOST, note=OTHER_LIFE) if runs.whole else LastRun(State.UNKNOWN, note=UNHEARD)
         return self._compared(key, head, run)
@@ -321,6 +338,15 @@ class StatesOfNotebook:
 
 TOLD = frozenset((State.STALE, State.UNKNOWN))
 """States of which the answer of an edit tells. Whoever edited a cell knows that it is edited."""
+
+
+def _is_certainly_new(before: KernelSeen, now: KernelSeen, life: int) -> bool:
+    """Whether the kernel is another one than before, or has begun anew since. A new connection alone says nothing."""
+    if before.runs is None or now.runs is None or before.connection is None or now.connection is None:
+        return False
+    if before.runs is now.runs:
+        return life != now.runs.life
+    return before.connection.kernel_id != now.connection.kernel_id
 
 
 def code_heads(view: LiveNotebook) -> dict[str, CellHead]:
