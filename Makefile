@@ -67,7 +67,7 @@ test: tools
 
 # An hour with faults, a million requests, ten minutes of hostile texts, ceilings of memory, and other examples of all properties: some hours.
 proofs: tools
-	CELLWRIGHT_TEST_SOAK_SECONDS=3600 CELLWRIGHT_TEST_FUZZ=1000000 CELLWRIGHT_TEST_COSTS=all \
+	CELLWRIGHT_TEST_SOAK_SECONDS=3600 CELLWRIGHT_TEST_FUZZ=1000000 CELLWRIGHT_TEST_COSTS=all CELLWRIGHT_TEST_NOTEBOOKS=all \
 		$(BIN)/python -m pytest -m "alone or more or proof"
 	for round in 1 2 3 4 5 6 7 8 9 10; do CELLWRIGHT_TEST_CHANCE=1 $(BIN)/python -m pytest -q -m hypothesis || exit 1; done
 

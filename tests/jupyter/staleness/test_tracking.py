@@ -9,7 +9,7 @@ from cellwright.jupyter.kernels.channel import Message
 from cellwright.jupyter.notebooks.notebook import LiveNotebook
 from cellwright.jupyter.ran import KernelRuns
 from cellwright.jupyter.staleness.names import NamesOfCells, is_small
-from cellwright.jupyter.staleness.tracking import KernelSeen, StatesOfNotebook
+from cellwright.jupyter.staleness.tracking import KernelSeen, StatesOfNotebook, has_code
 from cellwright.jupyter.staleness.words import stale_news, state_shown
 from cellwright.notebook.addressing import at
 from cellwright.workers.pool import WorkerPool
@@ -70,3 +70,10 @@ async def test_a_text_that_may_take_long_is_read_beside_the_loop() -> None:
     assert "a59" in found[sources[1]].defines
     assert "x" in found[sources[2]].uses
     await pool.close()
+
+
+@requirement("stale:states")
+async def test_comments_are_those_of_the_language() -> None:
+    assert not has_code("# only a comment\n\n", "python")
+    assert has_code("#define N 5", "c++")
+    assert not has_code("\n  \n", "c++")
